@@ -1,7 +1,11 @@
-"""The machine: devices by name, and threads of the CPU; importing needs no torch."""
+"""The machine: devices by name, threads of the CPU, and seeds that no machine changes.
+
+Importing needs no torch.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -26,6 +30,15 @@ BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which else changes the ends o
 
 EXPECTED = "auto, cpu, cuda, cuda:N or mps"
 _NAME = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", re.ASCII)
+
+
+def derive(seed: int, *names: str | int) -> int:
+    """Return the seed of one use, independent of machine and version.
+
+    The names are those of the use, for example ``"order", epoch``.
+    """
+    text = repr((seed, *names)).encode("utf-8")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "little") >> 1
 
 
 def read_at(descriptor: int, size: int, start: int) -> bytes:

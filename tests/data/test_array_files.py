@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from representer.data import array_files, copies, stored
+from representer.data import array_files, splits, stored
 from representer.data.array_files import DEFLATE_RATIO, read_arrays
-from representer.data.copies import digest_of, digest_of_graph
 from representer.data.graphs import read_graph_tables, read_jsonl_graphs
 from representer.data.molecules import read_molecules
 from representer.data.signals import read_recordings
+from representer.data.splits import digest_of, digest_of_graph
 from representer.data.text import read_table
 from representer.errors import DataError
 
@@ -159,8 +159,8 @@ def test_different_graphs_have_different_digests(one, other):
 
 
 def test_of_very_many_digests_the_smallest_are_listed(monkeypatch):
-    monkeypatch.setattr(copies, "MOST", 3)
-    listed = copies.as_hex(np.array([5, 1, 5, -7, 9]))
+    monkeypatch.setattr(splits, "MOST", 3)
+    listed = splits.as_hex(np.array([5, 1, 5, -7, 9]))
     assert np.frombuffer(bytes.fromhex(listed), np.int64).tolist() == [-7, 1, 5]
 
 

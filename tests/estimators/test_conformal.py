@@ -13,12 +13,10 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, TextRegressor, load
 from representer.estimators.conformal import (
     Conformal,
-    calibration_rows,
     class_scores,
     number_scores,
 )
-from representer.estimators.kernel_machine import splits_of
-from representer.estimators.targets import Classes, ClassTable, Numbers
+from representer.estimators.targets import Classes, ClassTable, Numbers, splits_of
 from representer.report.page import Column, Predictions, figures_by_target
 
 # Of 30 rows, 9 are for calibration. The next lower quantile would lower the coverage by 0.1, which
@@ -108,20 +106,20 @@ def test_sets_have_the_classes_of_at_least_the_least_probability():
 @pytest.mark.parametrize(("count", "expected"), [(50, 15), (200, 60), (400, 100), (5000, 500)])
 def test_a_tenth_of_the_rows_is_held_out_or_up_to_a_hundred(count, expected):
     target, values = Numbers((0.0,), (1.0,)), np.arange(float(count))[:, None]
-    rest, held = calibration_rows(target, values, None, 0)
+    rest, held = splits_of(target, values).calibration(0)
     assert len(held) == expected
     assert sorted([*rest, *held]) == [*range(count)]
-    assert calibration_rows(target, values, None, 1)[1] != held
+    assert splits_of(target, values).calibration(1)[1] != held
 
 
 def test_rows_without_targets_stay_and_groups_give_one_row_each():
     labels = np.array([0] * 100 + [1] * 3)
     table = np.full((100, 2), np.nan)
     table[:40, 0] = 1.0
-    _, held = calibration_rows(ClassTable((Classes((0, 1)),) * 2), table, None, 0)
+    _, held = splits_of(ClassTable((Classes((0, 1)),) * 2), table).calibration(0)
     assert max(held) < 40
     groups = np.arange(103) // 10
-    rest, held = calibration_rows(Classes(("a", "b")), labels, groups, 0)
+    rest, held = splits_of(Classes(("a", "b")), labels, groups).calibration(0)
     assert len(held) == len(set(groups[held])) == 3
     assert sorted({*groups[rest], *groups[held]}) == [*range(11)]
     assert len(rest) == sum(group not in groups[held] for group in groups)
@@ -129,7 +127,9 @@ def test_rows_without_targets_stay_and_groups_give_one_row_each():
 
 def test_too_few_groups_for_the_level_are_refused_before_training():
     with pytest.raises(DataError, match=r"conformal=0\.9 needs at least 9 calibration groups"):
-        calibration_rows(Numbers((0.0,), (1.0,)), np.arange(1000.0), np.arange(1000) // 100, 0, 0.9)
+        splits_of(Numbers((0.0,), (1.0,)), np.arange(1000.0), np.arange(1000) // 100).calibration(
+            0, 0.9
+        )
     X, _, values = made(0, 100)
     with pytest.raises(DataError, match="calibration groups; there are 3"):
         TextRegressor(conformal=0.9).fit(X, values, groups=np.arange(100) // 10)
@@ -142,7 +142,7 @@ def test_a_random_row_of_a_new_group_is_covered_as_often_as_the_level_says(sprea
     groups = np.repeat(np.arange(40), 25)
     for seed in range(200):
         scores = abs(rng.normal(size=1000)) * np.exp(spread * rng.normal(size=40))[groups]
-        _, held = calibration_rows(target, scores, groups, seed, LEVEL)
+        _, held = splits_of(target, scores, groups).calibration(seed, LEVEL)
         quantile = Conformal.fit(LEVEL, [scores[held]]).quantiles[0]
         new = abs(rng.normal(size=500)) * np.exp(spread * rng.normal(size=500))
         coverage.append((new <= quantile).mean())
@@ -161,7 +161,7 @@ def test_rare_classes_are_calibrated_as_often_as_they_occur(rows):
         target = Classes(tuple(range(truth.max() + 1)))
         new = rng.permutation(900)[:300]
         old = np.setdiff1d(np.arange(900), new)
-        _, held = calibration_rows(target, truth[old], None, seed, LEVEL)
+        _, held = splits_of(target, truth[old]).calibration(seed, LEVEL)
         quantile = Conformal.fit(LEVEL, [scores[old][held]]).quantiles[0]
         coverage.append((scores[new] <= quantile).mean())
     error = np.std(coverage) / 60**0.5
@@ -171,7 +171,7 @@ def test_rare_classes_are_calibrated_as_often_as_they_occur(rows):
 def test_calibration_must_leave_two_classes_to_train_on():
     labels = np.array([0] * 20 + [1])
     with pytest.raises(DataError, match="leaves to train on are of one class"):
-        calibration_rows(Classes(("a", "b")), labels, None, 0)
+        splits_of(Classes(("a", "b")), labels).calibration(0)
 
 
 def test_copies_of_a_calibration_row_are_not_trained_on():
@@ -187,13 +187,13 @@ def test_calibration_rows_of_groups_equal_no_row_to_train_on(capsys):
     """Each of 60 groups has ten rows, of which eight are in another group, too."""
     groups, target = np.repeat(np.arange(60), 10), Numbers((0.0,), (1.0,))
     digests = np.where(np.arange(600) % 10 < 8, np.arange(600) // 20 * 20, np.arange(600))
-    rest, held = calibration_rows(target, np.zeros(600), groups, 0, 0.9, digests)
+    rest, held = splits_of(target, np.zeros(600), groups, digests).calibration(0, 0.9)
     assert len(held) == len(set(groups[held])) == 18
     assert not set(digests[rest]) & set(digests[held])
-    as_ever = calibration_rows(target, np.zeros(600), groups, 0, 0.9)
-    assert calibration_rows(target, np.zeros(600), groups, 0, 0.9, np.arange(600)) == as_ever
+    as_ever = splits_of(target, np.zeros(600), groups).calibration(0, 0.9)
+    assert splits_of(target, np.zeros(600), groups, np.arange(600)).calibration(0, 0.9) == as_ever
     assert not capsys.readouterr().err
-    assert calibration_rows(target, np.zeros(600), groups, 0, 0.9, 0 * digests) == as_ever
+    assert splits_of(target, np.zeros(600), groups, 0 * digests).calibration(0, 0.9) == as_ever
     assert "calibration rows equal others" in capsys.readouterr().err
 
 
@@ -222,7 +222,7 @@ def test_calibration_rows_neither_train_nor_choose_weights(kind):
     """Other targets in the calibration rows change the quantile and nothing else."""
     X, labels, values = made(0, 80)
     y = labels if kind is TextClassifier else values
-    _, held = calibration_rows(*_encoded(kind, y), None, 0)
+    _, held = splits_of(*_encoded(kind, y)).calibration(0)
     other = y.copy()
     if kind is TextClassifier:
         first, second = np.unique(y)[:2]
@@ -347,7 +347,7 @@ def test_cross_conformal_scores_are_those_of_models_that_have_not_seen_the_row()
     model = TextRegressor(**KERNEL, conformal=LEVEL, calibration="cross", random_state=0)
     model.fit(X, values)
     scores = []
-    for rows, held_out in splits_of(Numbers((0.0,), (1.0,)), values[:, None], None):
+    for rows, held_out in splits_of(Numbers((0.0,), (1.0,)), values[:, None], None).folds():
         fold = TextRegressor(**KERNEL, random_state=0)
         fold.fit([X[row] for row in rows], values[rows])
         mean, deviation = fold.predict([X[row] for row in held_out], return_std=True)

@@ -7,15 +7,16 @@ import pytest
 import torch
 
 from language_samples import small_model
+from representer.data.splits import Splits
 from representer.estimators import (
     GraphRegressor,
     MoleculeRegressor,
     SignalClassifier,
     TextClassifier,
 )
-from representer.estimators.fitting import divide, random_parts, validation_fraction
+from representer.estimators.fitting import validation_fraction
 from representer.estimators.language_training import CarriedState, detached, example_state
-from representer.estimators.targets import Classes, Numbers
+from representer.estimators.targets import Classes, Numbers, splits_of
 from representer.models import CELLS
 
 
@@ -36,31 +37,33 @@ TWICE = np.tile(np.arange(60), 2)
 @pytest.mark.parametrize("target", [Classes((0, 1)), Numbers.find(np.arange(120.0))])
 def test_validation_shares_no_object_with_training(target) -> None:
     values = np.arange(120) % 2 if isinstance(target, Classes) else np.arange(120.0)[:, None]
-    train, valid = divide(target, values, None, 0.25, 0, TWICE)
+    train, valid = splits_of(target, values, None, TWICE).held_out(0.25, 0)
     assert len(valid) == 30
     assert not set(TWICE[train]) & set(TWICE[valid])
     assert sorted([*train, *valid]) == list(range(120))
     different = np.arange(120) * 3
-    assert divide(target, values, None, 0.25, 0, different) == divide(target, values, None, 0.25, 0)
+    assert splits_of(target, values, None, different).held_out(0.25, 0) == splits_of(
+        target, values, None
+    ).held_out(0.25, 0)
 
 
 def test_validation_on_groups_leaves_out_what_equals_an_object_to_train_on(capsys) -> None:
     values, groups = np.arange(60.0)[:, None], np.arange(60) // 6
     copies = np.where(np.arange(60) % 6 < 2, 100, np.arange(60))  # in each group
     target = Numbers.find(values[:, 0])
-    train, valid = divide(target, values, groups, 0.2, 0, copies)
+    train, valid = splits_of(target, values, groups, copies).held_out(0.2, 0)
     assert len(valid) == 8
     assert not {*copies[train]} & {*copies[valid]}
     assert "4 held out objects equal some of other groups" in capsys.readouterr().err
-    everything = divide(target, values, groups, 0.2, 0, 0 * copies)
-    assert everything == divide(target, values, groups, 0.2, 0)
+    everything = splits_of(target, values, groups, 0 * copies).held_out(0.2, 0)
+    assert everything == splits_of(target, values, groups).held_out(0.2, 0)
     assert "figures are too good" in capsys.readouterr().err
 
 
 def test_too_few_different_objects_are_divided_as_ever_and_stderr_says_so(capsys) -> None:
     labels = ["a", "b"] * 20
-    parts = random_parts(labels, 40, (0.7, 0.3), 0, np.arange(40) % 2)
-    assert parts == random_parts(labels, 40, (0.7, 0.3), 0, ())
+    parts = Splits(40, labels, digests=np.arange(40) % 2).parts((0.7, 0.3), 0)
+    assert parts == Splits(40, labels).parts((0.7, 0.3), 0)
     assert "equal ones are in several parts" in capsys.readouterr().err
 
 

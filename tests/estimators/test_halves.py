@@ -17,10 +17,10 @@ from sklearn.model_selection import StratifiedKFold
 from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators import TextClassifier, TextRegressor, linear_models, load
 from representer.estimators.fitting import outputs_of
-from representer.estimators.kernel_machine import KernelMachine, fit_machine, select, splits_of
+from representer.estimators.kernel_machine import KernelMachine, fit_machine, select
 from representer.estimators.pool import Pool
 from representer.estimators.supervised import Classifier
-from representer.estimators.targets import Classes, Numbers, Weighted
+from representer.estimators.targets import Classes, Numbers, Weighted, splits_of
 from representer.kernels.text_kernel import TextKernel
 
 WORDS = ("film", "play", "song", "book", "show", "game")
@@ -273,7 +273,7 @@ def test_few_validation_objects_leave_the_choice_of_c_to_folds():
     without = KernelMachine.fit(kernel, target, texts[:150], values[:150], chosen)
     assert np.array_equal(moments[0], without.scores(texts[150:]))
     groups = np.arange(150) // 30
-    (rows, others), *_ = splits_of(target, values[:150], groups)
+    (rows, others), *_ = splits_of(target, values[:150], groups).folds()
     assert not {*groups[rows]} & {*groups[others]}
 
 

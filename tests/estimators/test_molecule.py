@@ -19,9 +19,9 @@ from sklearn.model_selection import cross_val_score
 from representer.data.molecules import labeled_graphs
 from representer.errors import ArgumentError, DataError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor, halves
-from representer.estimators.fitting import Examples, divide
+from representer.estimators.fitting import Examples
 from representer.estimators.kernel_machine import KernelMachine, fitted_rows
-from representer.estimators.targets import Classes, ClassTable, Numbers
+from representer.estimators.targets import Classes, ClassTable, Numbers, splits_of
 from representer.kernels import SubtreeKernel
 
 NETWORK = {**SMALL, "answer": "network"}
@@ -174,7 +174,7 @@ def test_one_target_of_classes_has_one_column():
 
 def test_whole_groups_are_held_out_for_validation():
     groups = [i // 4 for i in range(20)]
-    rows, held_out = divide(Numbers.find(NUMBERS), NUMBERS[:, None], groups, 0.1, 0)
+    rows, held_out = splits_of(Numbers.find(NUMBERS), NUMBERS[:, None], groups).held_out(0.1, 0)
     assert not {groups[row] for row in rows} & {groups[row] for row in held_out}
     assert len(rows) == 16
     model = MoleculeRegressor(**SMALL, epochs=1).fit(MOLECULES, NUMBERS, groups=groups)
@@ -226,7 +226,7 @@ def test_each_target_has_the_probabilities_of_its_own_classes():
 def test_rows_without_any_target_are_neither_trained_on_nor_held_out():
     values = np.full((40, 2), np.nan)
     values[::4, 0] = np.arange(10)
-    train, valid = divide(Numbers.find(values[:, 0]), values, None, 0.3, 0)
+    train, valid = splits_of(Numbers.find(values[:, 0]), values, None).held_out(0.3, 0)
     assert sorted(train + valid) == list(range(0, 40, 4))
     assert len(valid) == 3
 

@@ -14,9 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from representer.data.signals import Standardization, recordings
+from representer.data.splits import Splits
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SignalClassifier
-from representer.estimators.fitting import held_out_groups
 from representer.estimators.pool import Pool
 from representer.estimators.targets import Classes
 
@@ -48,9 +48,9 @@ def test_standardization_is_learned_from_training_windows_alone(monkeypatch):
     groups = np.repeat(["a", "b", "c", "d"], 10)
     shifted = X + 1000.0 * (groups == "d")[:, None, None]
     for seed in range(20):  # until the subject with the offset is held out
-        if held_out_groups((Y == "beta").astype(int), groups, list("abcd"), 0.1, seed, "final") == {
-            "d"
-        }:
+        if Splits(len(groups), (Y == "beta").astype(int), groups).held_out_groups(
+            0.1, seed, names=list("abcd")
+        ) == {"d"}:
             break
     model = SignalClassifier(**SMALL | {"random_state": seed}, epochs=1)
     model.fit(shifted, Y, groups=groups)
@@ -64,11 +64,11 @@ def test_groups_of_many_mixtures_of_classes_are_not_nearly_all_held_out():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(40), 4)
     labels, names = rng.integers(0, 5, 160), [*range(40)]
-    chosen = held_out_groups(labels, groups, names, 0.1, 0, "final")
+    chosen = Splits(len(groups), labels, groups).held_out_groups(0.1, 0, names=names)
     assert 4 <= len(chosen) <= 6  # of 25 different sets of classes
     assert {*labels[np.isin(groups, [*chosen])]} == {0, 1, 2, 3, 4}
     single = np.array([0] * 32 + [1] * 8)  # one class for each group
-    of_rare = held_out_groups(np.repeat(single, 4), groups, names, 0.1, 0, "final")
+    of_rare = Splits(len(groups), np.repeat(single, 4), groups).held_out_groups(0.1, 0, names=names)
     assert {*single[[*of_rare]]} == {0, 1}
 
 
@@ -76,7 +76,9 @@ def test_a_group_that_alone_has_a_class_is_not_held_out():
     labels = np.array([0, 0, 0, 0, 1, 1])
     groups = np.array(["a", "a", "b", "b", "c", "c"])
     for seed in range(10):
-        assert held_out_groups(labels, groups, ["a", "b", "c"], 0.1, seed, "final") < {"a", "b"}
+        assert Splits(len(groups), labels, groups).held_out_groups(
+            0.1, seed, names=["a", "b", "c"]
+        ) < {"a", "b"}
     with pytest.raises(
         DataError, match=r"all examples of the class '(alpha|beta)' are in one group"
     ):

@@ -10,8 +10,8 @@ from representer import estimators
 from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError
 from representer.estimators import SignalClassifier, signal
-from representer.estimators.kernel_machine import KernelMachine, compressed, select, splits_of
-from representer.estimators.targets import Classes
+from representer.estimators.kernel_machine import KernelMachine, compressed, select
+from representer.estimators.targets import Classes, splits_of
 from representer.kernels import CrossSpectralKernel
 
 RATE, SAMPLES = 100, 85
@@ -127,8 +127,8 @@ def test_subjects_choose_the_kernel_and_its_penalty():
     found = {}
     for name, given in (("subjects", groups), ("rows", None)):
         chosen = select(
-            kernels, target, (x, labels), (x[:0], labels[:0]), splits_of(target, labels, given),
-            (0.1, 1.0, 10.0, 100.0, 1000.0),
+            kernels, target, (x, labels), (x[:0], labels[:0]),
+            splits_of(target, labels, given).folds(), (0.1, 1.0, 10.0, 100.0, 1000.0),
         )  # fmt: skip
         found[name] = chosen
     assert found["rows"].penalty >= 100 > found["subjects"].penalty
@@ -140,10 +140,10 @@ def test_subjects_choose_the_kernel_and_its_penalty():
 def test_scores_out_of_fold_are_those_of_machines_of_the_other_subjects():
     values, target = Classes.find(Y).encode(Y), Classes.find(Y)
     copies = np.where(np.arange(60) % 6, np.arange(60), -1)  # ten of them, in several groups
-    for rows, tested in (apart := splits_of(target, values, GROUPS, copies)):
+    for rows, tested in (apart := splits_of(target, values, GROUPS, copies).folds()):
         assert not {*copies[rows]} & {*copies[tested]}
     assert sorted(np.concatenate([tested for _, tested in apart]).tolist()) == list(range(60))
-    splits = splits_of(target, values, GROUPS)
+    splits = splits_of(target, values, GROUPS).folds()
     assert sorted(np.concatenate([tested for _, tested in splits]).tolist()) == list(range(60))
     assert all(not {*GROUPS[rows]} & {*GROUPS[tested]} for rows, tested in splits)
     kernel = CrossSpectralKernel(RATE)
@@ -168,7 +168,7 @@ def test_scores_out_of_fold_are_those_of_machines_of_the_other_subjects():
 )
 def test_parts_of_the_cross_validation_can_be_fitted_to(values, groups, count):
     groups = None if groups is None else np.asarray(groups)
-    assert len(splits_of(Classes((0, 1)), np.asarray(values), groups)) == count
+    assert len(splits_of(Classes((0, 1)), np.asarray(values), groups).folds()) == count
 
 
 def test_more_features_than_windows_are_compressed_without_a_loss():

@@ -17,9 +17,9 @@ from representer import estimators
 from representer.data.text import Vocabulary, cooccurrence_vectors, tokenize
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import TextClassifier, TextRegressor
-from representer.estimators.fitting import divide, validation_fraction
+from representer.estimators.fitting import validation_fraction
 from representer.estimators.ngram_contributions import with_gaps
-from representer.estimators.targets import Classes
+from representer.estimators.targets import Classes, splits_of
 from representer.estimators.text import TextInputs, TextModel, Tokenizer, evidence_of
 from representer.explain import reference_card, stack_readout
 from representer.models import (
@@ -86,7 +86,7 @@ def test_word_vectors_start_from_the_words_that_stand_together_in_the_training_t
     documents = model.inputs_.encode(TEXTS)
     share = validation_fraction(None, len(LABELS))
     values = model.target_.encode(LABELS)
-    rows, _ = divide(model.target_, values, None, share, 0, model.digests(TEXTS))
+    rows, _ = splits_of(model.target_, values, None, model.digests(TEXTS)).held_out(share, 0)
     train = [documents[row] for row in rows]
     weight = model.network_.embedding.weight.detach().numpy()
     found = cooccurrence_vectors(train, *weight.shape, seed=0)

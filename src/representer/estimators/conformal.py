@@ -35,7 +35,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -44,19 +43,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from representer.errors import ArgumentError, DataError, say
-from representer.estimators.kernel_machine import splits_of
-from representer.estimators.targets import Classes, Numbers, Target, columns_of, known_values
+from representer.data.splits import are_enough, rank_of
+from representer.errors import ArgumentError, DataError
+from representer.estimators.targets import (
+    Classes,
+    Numbers,
+    columns_of,
+    known_values,
+    splits_of,
+)
 from representer.storage.run import RunFiles, RunFolder
-from representer.training import generators
 
 if TYPE_CHECKING:
     from representer.estimators.supervised import SupervisedEstimator
 
 CONFORMAL_FILE = "conformal.json"
-ALIKE = "so few objects differ that calibration rows equal others: the sets are too small"
 STRATA = ("class", "group")
-FRACTION, ENOUGH, MOST = 0.1, 100, 0.3  # of the rows; up to ENOUGH rows, MOST of them
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Conformal:
             strata.append({})
             for number, name in enumerate(present.tolist()):
                 rows = every[numbers == number]
-                if by == "class" and not _are_enough(len(rows), level):
+                if by == "class" and not are_enough(len(rows), level):
                     strata[-1][name] = 1.0  # too few to leave the class out of any set
                     continue
                 strata[-1][name] = _quantile(level, rows, f"rows of the {by} {name!r}")
@@ -187,77 +189,8 @@ def number_scores(
     return [own[~np.isnan(own)] for own in sizes.T]
 
 
-def calibration_fraction(count: int) -> float:
-    """Return the fraction of rows to set aside: a tenth, or 100 rows if at most three tenths."""
-    return max(FRACTION, min(ENOUGH / count, MOST))
-
-
-def calibration_rows(
-    target: Target, values: NDArray[Any], groups: Any, seed: int, level: float | None = None,
-    digests: Any = (),
-) -> tuple[list[int], list[int]]:  # fmt: skip
-    """Return the rows to train on and the calibration rows.
-
-    The rows are drawn at random from all, so that no class is too rare for them. With groups, these
-    are drawn, each of them gives one random row, which is exchangeable with a row of a new group,
-    and its other rows are left out. Rows whose digest a row to train on has are not drawn.
-    """
-    count, rng = len(values), np.random.default_rng(generators.derive(seed, "conformal"))
-    own = np.arange(count)
-    if groups is not None:
-        own = np.unique([str(group) for group in groups], return_inverse=True)[1]
-    known = np.flatnonzero(~np.isnan(values.reshape(count, -1).astype(float)).all(axis=1))
-    order = rng.permutation(count)
-    order = drawn = order[np.isin(order, known)]
-    if groups is not None:
-        order = rng.permutation(order[np.unique(own[order], return_index=True)[1]])
-    size = len(np.unique(own))
-    chosen = np.sort(order[: round(size * calibration_fraction(size))])
-    if level is not None:
-        _rank(level, len(chosen), "rows" if groups is None else "groups")
-    rest = np.flatnonzero(~np.isin(own, own[chosen]))
-    if groups is not None and len(digests):
-        drawn = drawn[np.isin(own[drawn], own[chosen]) & ~np.isin(digests[drawn], digests[rest])]
-        fresh = np.sort(drawn[np.unique(own[drawn], return_index=True)[1]])
-        if _are_enough(len(fresh), level or 0.0):
-            chosen = fresh
-        else:
-            say(ALIKE)
-    if isinstance(target, Classes) and len(np.unique(values[rest])) < 2:
-        problem = "the rows that calibration leaves to train on are of one class"
-        raise DataError(problem, fix="Add examples of the others.")
-    return rest.tolist(), chosen.tolist()
-
-
-def repeated(digests: NDArray[np.int64], level: float) -> NDArray[np.int64] | None:
-    """Return digests as groups if some are equal, since copies must not be on both sides.
-
-    If there are too few for the level, they are on both, with a notice.
-    """
-    if (count := len(np.unique(digests))) == len(digests):
-        return None
-    if _are_enough(round(count * calibration_fraction(count)), level):
-        return digests
-    say(ALIKE)
-    return None
-
-
-def _are_enough(count: int, level: float) -> bool:
-    return count > 0 and count * (1 - level) >= level - 1e-9
-
-
 def _quantile(level: float, scores: NDArray[np.float64], noun: str = "rows") -> float:
-    return float(np.sort(scores)[_rank(level, len(scores), noun) - 1])
-
-
-def _rank(level: float, count: int, noun: str = "rows") -> int:
-    """Return the number of scores up to the quantile, or raise a `DataError` if there are fewer."""
-    rank = math.ceil((count + 1) * level - 1e-9)  # 0.9 is not a binary fraction
-    if rank > count:
-        least = math.ceil(level / (1 - level) - 1e-9)
-        problem = f"conformal={level:g} needs at least {least} calibration {noun}; there are"
-        raise DataError(f"{problem} {count}", fix=f"Add {noun}, or lower the level.")
-    return rank
+    return float(np.sort(scores)[rank_of(level, len(scores), noun) - 1])
 
 
 def require_strata(estimator: SupervisedEstimator, groups: NDArray[Any] | None) -> None:
@@ -309,16 +242,14 @@ def cross_scores(
         raise ArgumentError("calibration", "cross", expected)
     alike = digests if groups is None or estimator.conformal_by == "group" else groups
     together = alike if len(np.unique(alike)) < len(alike) else None
-    splits = []
-    if isinstance(estimator.target_, Classes):
-        splits = splits_of(estimator.target_, values, together)
+    splits = splits_of(estimator.target_, values, together)
     # a class of a single row is in no fold of those with all classes
-    splits = splits or splits_of(Numbers((0.0,), (1.0,)), values, together)
-    if not splits:
+    folds = splits.folds() or splits.without_classes().folds()
+    if not folds:
         fix = "Add examples, or leave conformal out."
         raise DataError("there are too few rows for cross-conformal prediction", fix=fix)
     scores = []
-    for rows, held_out in splits:
+    for rows, held_out in folds:
         fold: Any = cast("Any", clone(estimator)).set_params(conformal=None)
         fold.fit(
             [objects[row] for row in rows],
@@ -328,6 +259,6 @@ def cross_scores(
         )  # fmt: skip
         held = [objects[row] for row in held_out]
         scores.append(fold.conformal_scores(held, values[held_out], estimator.target_))
-    order = np.concatenate([held_out for _, held_out in splits])
+    order = np.concatenate([held_out for _, held_out in folds])
     joined = [np.concatenate(of_target) for of_target in zip(*scores, strict=True)]
     return joined, values[order], None if groups is None else groups[order]

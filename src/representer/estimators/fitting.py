@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
@@ -14,11 +13,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from representer.data.copies import FEW_DIFFER
-from representer.data.tables import split
-from representer.errors import ArgumentError, DataError, say
+from representer.errors import ArgumentError
 from representer.estimators.parameters import AUTO, TrainingParameters, in_common
-from representer.estimators.targets import Classes, Numbers, Target, require_same_length
+from representer.estimators.targets import Numbers, Target
 from representer.storage.checkpoint import forms_of, require_same_forms
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
@@ -194,9 +191,8 @@ def start_from(start: Any, network: nn.Module | None, run: str) -> None:
     network.load_state_dict(weights)
 
 
-# The rows that validation holds out when the user gives none.
+# How much validation holds out when the user does not say.
 
-FINAL = "final"
 FRACTION, LARGEST = 0.1, 0.3  # held out for validation: usually, and at most
 ENOUGH = 100  # examples held out, with which kernel and network can be weighed
 
@@ -211,126 +207,3 @@ def validation_fraction(given: float | None, count: int, test: float = 0.0) -> f
         return given
     enough = float(np.clip(ENOUGH / max(1, count), FRACTION, LARGEST))
     return min(enough, (1 - test) / 2)
-
-
-def random_parts(
-    labels: Sequence[str] | None, count: int, fractions: Sequence[float], seed: int, digests: Any
-) -> list[list[int]]:
-    """Return the rows of each part, the first one for training.
-
-    Classes keep their proportions. Rows with equal digests stay together, unless there are so few
-    different ones that a part would be empty, with a notice.
-    """
-    if len(np.unique(digests)) < len(digests):
-        try:
-            return list(split(labels or [""] * count, fractions, seed, digests))
-        except DataError:
-            say(FEW_DIFFER)
-    if labels is not None:
-        return list(split(labels, fractions, seed))
-    order = np.random.default_rng(generators.derive(seed, "split")).permutation(count)
-    counts = [max(1, round(share * count)) for share in fractions[1:]]
-    if sum(counts) > count - 2:
-        problem = f"{count} rows cannot be divided into {len(fractions)} parts"
-        raise DataError(problem, fix="Add data.")
-    parts = np.split(order, np.cumsum(counts))
-    return [sorted(part.tolist()) for part in (parts[-1], *parts[:-1])]
-
-
-def divide(
-    target: Target, values: NDArray[Any], groups: Any, fraction: float, seed: int, digests: Any = ()
-) -> tuple[list[int], list[int]]:
-    """Return the rows to train on and to validate on.
-
-    Classes keep their proportions in both parts. With `groups`, whole groups are held out, so that
-    no group, such as a subject or a document, is in both, and objects that equal one to train on
-    are left out of the held out ones; without groups, equal objects stay together.
-    """
-    if groups is not None:
-        train, valid = _by_groups(target, values, groups, fraction, seed)
-        return train, without_copies(valid, train, digests)
-    if isinstance(target, Classes):
-        labels = [str(value) for value in values]
-        train, valid = random_parts(labels, len(labels), (1 - fraction, fraction), seed, digests)
-        return train, valid
-    missing = np.isnan(values.reshape(len(values), -1)).all(1)
-    known = np.flatnonzero(~missing)  # a row without any target has nothing to learn from
-    if len(known) < 3:
-        raise DataError(f"X has {len(known)} rows with a target; at least 3 are needed")
-    own = digests[known] if len(digests) else ()
-    parts = random_parts(None, len(known), (1 - fraction, fraction), seed, own)
-    train, valid = (known[part].tolist() for part in parts)
-    return train, valid
-
-
-def without_copies(rows: list[int], others: list[int], digests: Any) -> list[int]:
-    """Return the rows that equal none of the others; all, with a notice, if no row is left."""
-    if not len(digests) or not (copies := np.isin(digests[rows], digests[others])).any():
-        return rows
-    say(
-        "the objects of the held out groups equal others: figures are too good"
-        if copies.all()
-        else f"{copies.sum()} held out objects equal some of other groups, and are left out"
-    )
-    return rows if copies.all() else np.asarray(rows)[~copies].tolist()
-
-
-def _by_groups(
-    target: Target, values: NDArray[Any], groups: Any, fraction: float, seed: int
-) -> tuple[list[int], list[int]]:
-    require_same_length(values, groups, "groups")
-    own = [str(group) for group in groups]
-    names = list(dict.fromkeys(own))
-    if len(names) < 2:
-        raise DataError(f"groups has one group, {names[0]!r}; validation needs another one")
-    is_class = isinstance(target, Classes)
-    labels = values if is_class else np.zeros(len(own), dtype=np.int64)
-    held_out = held_out_groups(labels, np.asarray(own), names, fraction, seed, FINAL)
-    train = [row for row in range(len(own)) if own[row] not in held_out]
-    for number, name in enumerate(target.names) if is_class else ():
-        if (labels == number).any() and not (labels[train] == number).any():
-            problem = f"all examples of the class {name!r} are in one group"
-            raise DataError(problem, fix="Add groups with this class, or leave it out.")
-    return train, [row for row in range(len(own)) if own[row] in held_out]
-
-
-def held_out_groups(
-    labels: NDArray[Any], groups: NDArray[Any], names: Sequence[str], fraction: float, seed: int,
-    purpose: str,
-) -> set[str]:  # fmt: skip
-    """Return the groups held out for validation, in proportion from each kind of group.
-
-    Two groups are of one kind if they have the same classes. More than the fraction is held out
-    where that alone has all classes. A group that alone has a class is held out only if there is no
-    other. At least one of two or more groups is held out; other purposes have other choices.
-    """
-    kinds = groups_by_classes(labels, groups, names, seed, purpose)
-    count = max(1, round(fraction * len(names)))
-    keyed = [
-        ((rank + 0.5) / len(of_kind), group)
-        for of_kind in kinds.values()
-        for rank, group in enumerate(of_kind)
-    ]
-    order = [group for _, group in sorted(keyed, key=lambda k: k[0])]
-    classes = {group: set(kind) for kind, of_kind in kinds.items() for group in of_kind}
-    holders = Counter(kind for own in classes.values() for kind in own)  # of those not chosen
-    covered, chosen = set[int](), set[str]()
-    for group in order:
-        is_needed = len(chosen) < count or not classes[group] <= covered
-        if is_needed and all(holders[kind] > 1 for kind in classes[group]):
-            chosen.add(group)
-            covered |= classes[group]
-            holders.subtract(classes[group])
-    return chosen or set(order[:1])
-
-
-def groups_by_classes(
-    labels: NDArray[Any], groups: NDArray[Any], names: Sequence[str], seed: int, purpose: str
-) -> dict[tuple[int, ...], list[str]]:
-    """Return groups in random order by the classes that they have; see `held_out_groups`."""
-    rng = np.random.default_rng(generators.derive(seed, "subjects", purpose))
-    kinds: dict[tuple[int, ...], list[str]] = {}
-    for group in rng.permutation(np.asarray(names, dtype=object)).tolist():
-        classes = np.unique(labels[groups == group])
-        kinds.setdefault(tuple(classes.tolist()), []).append(group)
-    return kinds

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from representer.checks import require
-from representer.data.copies import digest_of_graph
+from representer.data.splits import digest_of_graph
 from representer.errors import KindError
 from representer.estimators.explanation import (
     KERNEL,

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from representer.estimators.linear_models import (
     Features,
@@ -26,7 +25,7 @@ from representer.estimators.linear_models import (
     unpacked_rows,
 )
 from representer.estimators.pool import Moments
-from representer.estimators.targets import Classes, Column, Numbers
+from representer.estimators.targets import Classes, Column, Numbers, splits_of
 from representer.storage.run import RunFiles, RunFolder
 
 JITTER = 1e-12
@@ -399,10 +398,9 @@ def read_machines(
 CANDIDATES = (1.0, 3.0, 10.0, 30.0, 100.0)  # of C, the inverse of the L2 penalty
 LEFT_OUT_CANDIDATES = tuple(4.0**k for k in range(-4, 6))
 ENOUGH = 200  # validation objects that tell the candidates apart; with fewer, folds do
-_FOLDS = 5
 
 Labeled = tuple[Sequence[Any], NDArray[Any]]
-Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]  # to fit to, and to test on
 
 
 class Selected(NamedTuple):
@@ -450,11 +448,11 @@ def fit_machine(
         rows = fitted_rows(kernel, target, objects, values)
         if isinstance(rows[0], np.ndarray):
             return _fit_left_out(kernel, target, rows, values, count, weights)
-    splits: list[Split] = []
+    splits: list[Fold] = []
     if held_out < ENOUGH or (groups is not None and not is_supervised):
-        splits = splits_of(target, train[1], groups, digests)
+        splits = splits_of(target, train[1], groups, digests).folds()
         if not splits and not held_out:
-            splits = splits_of(target, train[1], None)
+            splits = splits_of(target, train[1]).folds()
     if not held_out and not splits:  # too few objects to choose anything
         machine = KernelMachine.fit(kernels[0], target, objects, values, penalties[0], weights)
         return machine, machine.moments(objects)
@@ -506,10 +504,10 @@ def _fit_process(
     machine, moments = KernelMachine.process(
         kernel, target, rows, values, weights, digests if are_copies else ()
     )
-    splits: list[Split] = []
+    splits: list[Fold] = []
     if groups is not None and not are_copies:
         of_valid = np.arange(count), np.arange(count, total)
-        splits = [of_valid] if count < total else splits_of(target, values, groups)
+        splits = [of_valid] if count < total else splits_of(target, values, groups).folds()
     for some, tested in splits:
         again: Any = clone(kernel)
         part = [objects[row] for row in some]
@@ -523,7 +521,7 @@ def _fit_process(
 
 def select(
     kernels: Sequence[FeatureKernel], target: Column, train: Labeled, valid: Labeled,
-    splits: Sequence[Split] = (), penalties: Sequence[float] = CANDIDATES, *,
+    splits: Sequence[Fold] = (), penalties: Sequence[float] = CANDIDATES, *,
     is_supervised: bool = False, weights: NDArray[np.float64] | None = None,
 ) -> Selected:  # fmt: skip
     """Return the kernel and the C with the smallest loss.
@@ -565,35 +563,6 @@ def select(
     return best
 
 
-def splits_of(
-    target: Column, values: NDArray[Any], groups: NDArray[Any] | None, digests: Any = ()
-) -> list[Split]:
-    """Return the rows to fit to and to test on, in up to five parts.
-
-    Parts have the proportions of the classes; no group is on both sides, and no row is fitted to
-    where one of equal digest is tested. There are none if one of them would leave a single class to
-    fit to.
-    """
-    is_class = isinstance(target, Classes)
-    labels = values if is_class else np.zeros(len(values), np.int64)
-    counts = np.bincount(labels)
-    count = min(_FOLDS, counts[counts > 0].min(initial=_FOLDS), len(values))
-    if groups is not None:
-        count = min(count, len(np.unique(groups)))
-    if count < 2:
-        return []
-    if groups is not None:
-        parts: Any = (StratifiedGroupKFold if is_class else GroupKFold)(count)
-    else:
-        parts = StratifiedKFold(count) if is_class else KFold(count, shuffle=True, random_state=0)
-    found = list(parts.split(np.zeros(len(labels)), labels, groups))
-    if len(digests):
-        found = [(rows[~np.isin(digests[rows], digests[test])], test) for rows, test in found]
-    least = 2 if is_class else 1
-    is_usable = all(len(np.unique(labels[rows])) >= least and len(t) for rows, t in found)
-    return found if is_usable else []
-
-
 def _held_out(
     kernel: FeatureKernel, target: Column, rows: Rows, values: NDArray[Any], objects: Any,
     weights: NDArray[np.float64] | None,
@@ -609,7 +578,7 @@ def _held_out(
 
 
 def _refitted(
-    kernel: FeatureKernel, target: Column, train: Labeled, split: Split,
+    kernel: FeatureKernel, target: Column, train: Labeled, split: Fold,
     weights: NDArray[np.float64] | None,
 ) -> _Trial:  # fmt: skip
     """Return the trial with one part of the training objects and a kernel fitted to the others."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.optim import Optimizer
 
-from representer.data.copies import digest_of
 from representer.data.molecules import (
     ATOM_FEATURES,
     BOND_FEATURES,
@@ -28,6 +27,7 @@ from representer.data.molecules import (
     scaffold,
     torsions,
 )
+from representer.data.splits import digest_of
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators.explanation import Explanation
 from representer.estimators.fitting import Examples, batch_size_for

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from representer.data.copies import digest_of
+from representer.data.splits import digest_of
 from representer.errors import DataError
 from representer.estimators.explanation import (
     KERNEL,

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from torch.optim import Optimizer
 
-from representer.data.copies import digest_of
+from representer.data.splits import digest_of
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import kernel_machine
 from representer.estimators.base import Estimator
@@ -29,17 +29,14 @@ from representer.estimators.conformal import (
     CONFORMAL_FILE,
     Conformal,
     calibrated,
-    calibration_rows,
     class_scores,
     cross_scores,
     number_scores,
-    repeated,
 )
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import (
     Examples,
     Inputs,
-    divide,
     seed_of,
     start_from,
     trainer_config,
@@ -71,6 +68,7 @@ from representer.estimators.targets import (
     known_values,
     pair_of,
     require_same_length,
+    splits_of,
 )
 from representer.kernels.sequences import as_sequence
 from representer.report.page import rates_by
@@ -242,10 +240,8 @@ class SupervisedEstimator(Estimator):
             crossed = cross_scores(self, objects, y, values, groups, weights, digests)
         elif self.conformal is not None:
             is_whole = groups is not None and self.conformal_by != "group"
-            alike = groups if is_whole else repeated(digests, self.conformal)
-            rows, held_out = calibration_rows(
-                self.target_, values, alike, seed, self.conformal, digests
-            )
+            splits = splits_of(self.target_, values, groups if is_whole else None, digests)
+            rows, held_out = splits.calibration(seed, self.conformal)
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
             if groups is not None:
                 known[CALIBRATION] = groups[held_out]
@@ -262,7 +258,8 @@ class SupervisedEstimator(Estimator):
             parts["valid"] = self.checked_objects(others), self.target_.encode(as_sequence(wanted))
             require_same_length(*parts["valid"])
         elif share := validation_fraction(self.valid_fraction, len(values)):
-            rows, held_out = divide(self.target_, values, groups, share, seed, digests)
+            splits = splits_of(self.target_, values, groups, digests)
+            rows, held_out = splits.held_out(share, seed)
             parts["train"], parts["valid"] = divided(rows, held_out)
             if groups is not None:
                 known |= {"train": groups[rows], "valid": groups[held_out]}

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from representer.data.splits import Splits
 from representer.data.tables.labels import alike
 from representer.errors import ArgumentError, DataError
 from representer.estimators.label_sets import LabelSets, mean_of
@@ -425,6 +426,16 @@ def known_values(target: Target, values: NDArray[Any], k: int) -> tuple[NDArray[
     rows = np.flatnonzero(~np.isnan(values[:, k]))
     known = values[rows, k]
     return rows, known[:, None] if isinstance(target, Numbers) else known.astype(np.int64)
+
+
+def splits_of(
+    target: Target, values: NDArray[Any], groups: Any = None, digests: Any = ()
+) -> Splits:
+    """Return the rows of encoded targets, to be divided; of several targets, no classes count."""
+    if isinstance(target, Classes):
+        return Splits(len(values), values, groups, digests, target.names)
+    is_unknown: Any = np.isnan(values.reshape(len(values), -1).astype(float)).all(axis=1)
+    return Splits(len(values), None, groups, digests, is_known=~is_unknown)
 
 
 def example_weights(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from representer.data.copies import digest_of
+from representer.data.splits import digest_of
 from representer.data.stored import Stored, sampled
 from representer.data.text import (
     FREQUENT,

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from representer.checks import is_missing
+from representer.data.splits import Fold
 from representer.data.tables.labels import remarks
 from representer.errors import ArgumentError, DataError, TrainingError, say, show
 from representer.estimators import base
@@ -40,13 +41,11 @@ from representer.tasks.comparison import BASELINES, MODEL_UNIT, Comparison, Resu
 from representer.tasks.drift import drift
 from representer.tasks.objects import (
     Data,
-    Fold,
     Objects,
     Split,
     are_fractions,
     divided,
     equal_objects,
-    random_division,
     with_calibration,
 )
 from representer.tasks.options import (
@@ -644,9 +643,10 @@ class EstimatorComparison(Comparison):
             np.flatnonzero(which).tolist() for which in (folds == number, folds != number)
         )
         share = validation_fraction(self.config.valid_fraction, len(rest))
-        labels = [str(objects.labels[i]) if self.metric == "accuracy" else "" for i in rest]
+        labels = [objects.labels[i] if self.metric == "accuracy" else "" for i in rest]
         seed = self.config.seed + number
-        train, valid = random_division(objects.subset(rest), labels, (1 - share, share), seed)
+        splits = objects.subset(rest).splits(labels)
+        train, valid = splits.parts((1 - share, share), seed)
         return [rest[i] for i in train], [rest[i] for i in valid], test
 
     def _train(self, config: Any, data: Data) -> list[Result]:

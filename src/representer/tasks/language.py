@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.checks import check_integer
-from representer.data.copies import TRAINED, as_hex
 from representer.data.language import (
     PARTS,
     LanguageVocabulary,
@@ -26,6 +25,7 @@ from representer.data.language import (
     text_lines,
     topics,
 )
+from representer.data.splits import TRAINED, as_hex
 from representer.data.tables import Grid
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import LanguageModel

@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.checks import is_missing, measured, parse_number, written_number
-from representer.data.copies import TRAINED, as_hex
+from representer.data.splits import PARTS, TRAINED, Fold, Splits, as_hex
 from representer.data.stored import Stored, most, take
-from representer.data.tables import Dropped, Grid, LabelMap, LeftOut, split
+from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
 from representer.errors import ArgumentError, DataError, say
-from representer.estimators.conformal import calibration_rows, repeated
-from representer.estimators.fitting import random_parts, without_copies
 from representer.estimators.halves import CALIBRATION
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.results import joined_labels, result_columns
-from representer.estimators.targets import Classes, ClassTable, Numbers, Target
+from representer.estimators.targets import Classes, ClassTable, Numbers, Target, splits_of
 from representer.report.page import Column
 
 _MOST_MEASURED = 20  # classes that are named like 5 mg
@@ -168,6 +166,11 @@ class Objects:
         dropped = sorted([*self.dropped, *without], key=lambda row: row.line)
         kept = self.subset([i for i, why in enumerate(reasons) if not why])
         return replace(kept, dropped=dropped)
+
+    def splits(self, labels: Any = None) -> Splits:
+        """Return the rows of the objects, to be divided by their classes, if there are any."""
+        groups = self.groups if len(self.groups) else None
+        return Splits(len(self), labels, groups, self.digests)
 
     def say_notes(self) -> None:
         """Print the remarks, and the rows that were left out, on stderr."""
@@ -368,49 +371,6 @@ def find_target(main: Objects, train: NDArray[Any], classes: Sequence[Sequence[s
     return columns[0] if len(columns) == 1 else ClassTable(columns)
 
 
-# Folds: the parts of a training by groups of objects, such as the windows of a subject.
-
-PARTS = ("train", "valid", "test")
-
-
-@dataclass(frozen=True)
-class Fold:
-    """The groups of one training and its test.
-
-    Attributes:
-        name: Name of the fold; the group, if one group is left out.
-        train: Training groups.
-        valid: Groups for early stopping; none if the last epoch is used.
-        test: Test groups; none for the final model.
-
-    Raises:
-        ArgumentError: If a group is in two parts, or there is no training group.
-    """
-
-    name: str
-    train: tuple[str, ...]
-    valid: tuple[str, ...]
-    test: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        sides: dict[str, str] = {}
-        for side in PARTS:
-            for group in getattr(self, side):
-                if sides.setdefault(group, side) != side:
-                    expected = f"a group in one part only, not in {sides[group]} and {side}"
-                    raise ArgumentError("group", group, expected)
-        if not self.train:
-            raise ArgumentError("train", (), f"at least one group in fold {self.name!r}")
-
-    def folder_name(self, number: int) -> str:
-        """Return the name of the fold's folder: its number, and its name with safe characters."""
-        return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', self.name)[:60]}"
-
-    def parts(self, groups: NDArray[Any]) -> dict[str, NDArray[np.intp]]:
-        """Return the positions of each part, from the group of each object ``(N,)``."""
-        return {name: np.flatnonzero(np.isin(groups, getattr(self, name))) for name in PARTS}
-
-
 # Objects with labels, split into parts, for a task that trains an estimator.
 
 # From objects and the fractions of all parts to the positions in each part.
@@ -589,9 +549,9 @@ def with_calibration(data: Data, level: float, seed: int, groups: Any = None) ->
     if isinstance(data.target, LabelSets):
         raise ArgumentError("conformal", level, "nothing, since there are several labels an object")
     objects, values = data.parts["train"], data.values["train"]
-    alike = groups if groups is not None else repeated(objects.digests, level)
+    splits = splits_of(data.target, values, groups, objects.digests)
     try:
-        division = calibration_rows(data.target, values, alike, seed, level, objects.digests)
+        division = splits.calibration(seed, level)
     except DataError as error:
         raise DataError(str(error), file=objects.labels_file) from None
     named = {name: list(rows) for name, rows in zip(("train", CALIBRATION), division, strict=True)}
@@ -602,34 +562,9 @@ def with_calibration(data: Data, level: float, seed: int, groups: Any = None) ->
     )
 
 
-def random_division(
-    objects: Objects, labels: Sequence[str] | None, fractions: Sequence[float], seed: int
-) -> list[list[int]]:
-    """Return the positions of random parts, none of which shares a group or a copy with the first.
-
-    See `random_parts`; with groups, objects that equal one of the first part are left out.
-    """
-    count, digests = len(objects), objects.digests
-    if not len(objects.groups):
-        return random_parts(labels, count, fractions, seed, digests)
-    _, codes = np.unique(objects.groups, return_inverse=True)
-    try:
-        train, *others = split(labels or [""] * count, fractions, seed, codes)
-    except DataError:
-        problem = f"{codes.max() + 1} groups cannot be divided by {tuple(fractions)}"
-        raise DataError(problem, fix="Add groups, or give --valid and --test files.") from None
-    return [train, *(without_copies(rows, train, digests) for rows in others)]
-
-
 def _numbers(part: Objects) -> list[int] | str:
     """Return the numbers of objects; those that are not in memory are all but the other parts'."""
     return "all others" if isinstance(part.objects, Stored) else list(part.numbers)
-
-
-def _names(values: NDArray[Any]) -> list[str]:
-    """Return values as text; equal ones share it."""
-    names = {value: str(value) for value in np.unique(values).tolist()}
-    return [names[value] for value in values.tolist()]
 
 
 def _require_examples(main: Objects) -> None:
@@ -653,8 +588,8 @@ def _positions(
         return [range(len(main))]
     if not is_regression:
         _require_examples(main)
-    labels = None if is_regression or values.ndim > 1 else _names(values)
+    splits = main.splits(None if is_regression or values.ndim > 1 else values)
     try:
-        return random_division(main, labels, shares, seed)
+        return splits.parts(shares, seed)
     except DataError as error:
         raise DataError(str(error), file=main.labels_file) from None

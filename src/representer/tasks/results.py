@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.data.splits import Fold
 from representer.errors import KindError, MissingExtraError, printable
 from representer.estimators.explanation import Example, Part
 from representer.estimators.label_sets import LabelSets
@@ -38,7 +39,7 @@ from representer.report.page import (
 from representer.report.summary import ACCURACY, RMSE, chance_sentence, standing
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles
-from representer.tasks.objects import Data, Fold, Objects
+from representer.tasks.objects import Data, Objects
 from representer.tasks.registry import task_of_run
 from representer.tasks.use import EstimatorUse
 from representer.training.state import TrainingResult

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.copies import MOST, SPLITS, TRAINED
+from representer.data.splits import MOST, SPLITS, TRAINED
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import base

@@ -8,7 +8,6 @@ global generator, whose state is part of every checkpoint.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import platform
 import random
@@ -21,15 +20,7 @@ import numpy as np
 import torch
 
 from representer import __version__
-
-
-def derive(seed: int, *names: str | int) -> int:
-    """Return the seed of one use, independent of machine and version.
-
-    The names are those of the use, for example ``"order", epoch``.
-    """
-    text = repr((seed, *names)).encode("utf-8")
-    return int.from_bytes(hashlib.sha256(text).digest()[:8], "little") >> 1
+from representer.machine import derive
 
 
 def generator(seed: int, *names: str | int) -> torch.Generator:

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from representer.data.signals import Recordings, default_couplings, recordings, synthetic_recordings
 from representer.data.signals.recordings import KINDS
+from representer.data.splits import Fold
 from representer.errors import ArgumentError, DataError
 from representer.estimators.parameters import SignalParameters
 from representer.estimators.targets import Classes
@@ -22,7 +23,7 @@ from representer.kernels import CrossSpectralKernel
 from representer.report.metrics import paired_over_subjects
 from representer.report.page import Predictions
 from representer.tasks import signal_options
-from representer.tasks.objects import Data, Fold
+from representer.tasks.objects import Data
 from representer.tasks.signal.data import (
     VIEWS,
     final_fold,

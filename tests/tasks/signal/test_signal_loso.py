@@ -15,13 +15,13 @@ import pytest
 
 from representer.data.signals import synthetic_recordings, write_npz
 from representer.data.signals.recordings import KINDS
+from representer.data.splits import Fold
 from representer.errors import ArgumentError, Interrupted
 from representer.estimators import SignalClassifier, kernel_machine
 from representer.estimators.pool import Pool
 from representer.storage import checkpoint
 from representer.storage.run import RunFiles, RunFolder
 from representer.tasks import flow
-from representer.tasks.objects import Fold
 from representer.tasks.results import FoldResult, FoldResults
 from representer.tasks.signal.data import (
     accuracy_by_subject,

@@ -11,10 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.copies import digest_of
 from representer.data.molecules.smiles import parse_smiles
 from representer.data.molecules.table import MoleculeTable
-from representer.data.tables import split
+from representer.data.splits import Splits, digest_of, split
 from representer.errors import ArgumentError, DataError, MissingExtraError
 
 SPLITS = ("random", "scaffold")
@@ -55,21 +54,13 @@ def split_molecules(
     if labels is not None and kind == "random":
         digests = [digest_of(canonical(molecule)) for molecule in smiles]
         return split(labels, fractions, seed, digests).parts
-    name = scaffold if kind == "scaffold" else canonical
-    groups: dict[str, list[int]] = {}
-    for position, molecule in enumerate(smiles):
-        groups.setdefault(name(molecule), []).append(position)
-    if kind == "scaffold":
-        ordered = sorted(groups.values(), key=lambda group: (-len(group), group))
-        parts = _fill(ordered, [fraction * len(smiles) for fraction in fractions])
-    else:
-        shuffled = list(groups.values())
-        random.Random(f"split/{seed}").shuffle(shuffled)
-        parts = _deal(shuffled, fractions)
+    names = [(scaffold if kind == "scaffold" else canonical)(molecule) for molecule in smiles]
+    splits = Splits(len(smiles), groups=names)
+    parts = splits.largest_first(fractions) if kind == "scaffold" else splits.dealt(fractions, seed)
     if not all(parts):
         sizes = " + ".join(str(len(rows)) for rows in parts)
         raise DataError(
-            f"{len(smiles)} molecules in {len(groups)} groups cannot be divided by "
+            f"{len(smiles)} molecules in {len({*names})} groups cannot be divided by "
             f"{tuple(fractions)}: {sizes}",
             fix="Provide more molecules, larger fractions, or another split.",
         )
@@ -91,26 +82,6 @@ def scaffold(smiles: str) -> str:
     except ImportError as error:
         raise MissingExtraError("scaffolds", "rdkit", "graph") from error
     return MurckoScaffoldSmiles(mol=molecule)
-
-
-def _fill(groups: Sequence[list[int]], limits: Sequence[float]) -> list[list[int]]:
-    """Assign each group to the first part with enough capacity; that of the last is unlimited."""
-    parts: list[list[int]] = [[] for _ in limits]
-    for group in groups:
-        fits = (i for i, limit in enumerate(limits) if len(parts[i]) + len(group) <= limit)
-        parts[next(fits, len(parts) - 1)] += group
-    return parts
-
-
-def _deal(groups: Sequence[list[int]], fractions: Sequence[float]) -> list[list[int]]:
-    """Assign each group to the part with the largest deficit so far."""
-    parts: list[list[int]] = [[] for _ in fractions]
-    counts = 0
-    for group in groups:
-        counts += len(group)
-        deficit = [share * counts - len(rows) for share, rows in zip(fractions, parts, strict=True)]
-        parts[deficit.index(max(deficit))] += group
-    return parts
 
 
 # Resampling of training examples, so that rare and common target values occur equally often.

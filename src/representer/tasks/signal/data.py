@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from representer.data import copies
+from representer.data import splits
 from representer.data.signals import (
     Recordings,
     Standardization,
@@ -24,16 +24,16 @@ from representer.data.signals import (
     resampled,
     synthetic_recordings,
 )
+from representer.data.splits import FINAL, Fold, Splits
 from representer.data.tables import Grid
 from representer.data.tables.files import format_of
 from representer.data.tables.labels import remarks
 from representer.data.tables.reading import kind_of, named_table
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import SignalClassifier
-from representer.estimators.fitting import FINAL, groups_by_classes, held_out_groups
 from representer.estimators.parameters import in_samples
 from representer.kernels.cross_spectral_kernel import MATRIX, POWER, CrossSpectralKernel
-from representer.tasks.objects import Fold, Objects
+from representer.tasks.objects import Objects
 from representer.tasks.options import without_data
 from representer.tasks.results import Baseline, joined, majority_class
 from representer.tasks.signal_options import SignalReading
@@ -70,8 +70,7 @@ def folds_of(
         if not 2 <= count <= len(subjects):
             expected = f"0, or 2 to {len(subjects)}, the number of subjects"
             raise ArgumentError("folds", count, expected)
-        labels, of_rows = recordings.labels, recordings.subjects
-        kinds = groups_by_classes(labels, of_rows, subjects, seed, "groups").values()
+        kinds = _splits(recordings).groups_by_classes(seed, "groups", subjects).values()
         dealt = [subject for of_kind in kinds for subject in of_kind]
         left_out = {f"group {k + 1}": tuple(sorted(dealt[k::count])) for k in range(count)}
     else:
@@ -101,6 +100,10 @@ def accuracy_by_subject(
     return {s: float(right[subjects == s].mean()) for s in subjects_of(recordings) if s in subjects}
 
 
+def _splits(recordings: Recordings) -> Splits:
+    return Splits(len(recordings.labels), recordings.labels, recordings.subjects)
+
+
 def _fold(
     recordings: Recordings, name: str, test: tuple[str, ...], valid_fraction: float, seed: int,
     file: str | Path | None,
@@ -118,9 +121,7 @@ def _fold(
         )
     valid = set[str]()
     if valid_fraction:
-        valid = held_out_groups(
-            recordings.labels, recordings.subjects, others, valid_fraction, seed, name
-        )
+        valid = _splits(recordings).held_out_groups(valid_fraction, seed, name, others)
     train = tuple(subject for subject in others if subject not in valid)
     rows = np.isin(recordings.subjects, train)
     missing = sorted(set(range(len(recordings.classes))) - set(recordings.labels[rows].tolist()))
@@ -260,7 +261,7 @@ def prepare(config: Any) -> Windows:
 
 def _distinct(given: Recordings, source: str) -> Recordings:
     """Return the recordings without windows that an earlier subject has, too, which would leak."""
-    digests = list(map(copies.digest_of, given.signals))
+    digests = list(map(splits.digest_of, given.signals))
     first = dict(zip(reversed(digests), reversed(given.subjects.tolist()), strict=True))
     is_new = np.array([first[digest] for digest in digests]) == given.subjects
     if count := int((~is_new).sum()):

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from representer.data.signals import Recordings
+from representer.data.splits import Fold
 from representer.errors import ArgumentError, DataError, KindError, say
 from representer.estimators import SignalClassifier
 from representer.estimators.explanation import Example
@@ -34,7 +35,7 @@ from representer.report.page import Predictions, figures_of
 from representer.report.summary import ACCURACY, chance_sentence, parts_sentence, standing
 from representer.storage.run import RunFolder, UnsavedRun, make_folder, require_finite
 from representer.tasks.flow import FOLDS, EstimatorComparison, EstimatorTask
-from representer.tasks.objects import Data, Fold, Objects, Split
+from representer.tasks.objects import Data, Objects, Split
 from representer.tasks.options import defaults
 from representer.tasks.predictions import as_csv, check_output, write_table
 from representer.tasks.results import (
