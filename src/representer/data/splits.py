@@ -82,12 +82,12 @@ class Splits:
         if self.is_known is None:
             train, valid = self._random((1 - fraction, fraction), seed)
             return train, valid
-        known = np.flatnonzero(self.is_known)
-        if len(known) < 3:
-            raise DataError(f"X has {len(known)} rows with a target; at least 3 are needed")
-        digests = self.digests[known] if len(self.digests) else ()
-        parts = Splits(len(known), digests=digests)._random((1 - fraction, fraction), seed)
-        train, valid = (known[part].tolist() for part in parts)
+        labeled = np.flatnonzero(self.is_known)
+        if len(labeled) < 3:
+            raise DataError(f"X has {len(labeled)} rows with a target; at least 3 are needed")
+        digests = self.digests[labeled] if len(self.digests) else ()
+        parts = Splits(len(labeled), digests=digests)._random((1 - fraction, fraction), seed)
+        train, valid = (labeled[rows].tolist() for rows in parts)
         return train, valid
 
     def folds(self) -> list[tuple[Rows, Rows]]:
@@ -188,12 +188,14 @@ class Splits:
             for rank, group in enumerate(of_kind)
         ]
         order = [group for _, group in sorted(keyed, key=lambda k: k[0])]
-        classes = {group: set(kind) for kind, of_kind in kinds.items() for group in of_kind}
-        holders = Counter(kind for held in classes.values() for kind in held)  # of those not chosen
+        classes = {group: {*labels} for labels, of_kind in kinds.items() for group in of_kind}
+        holders = Counter(
+            label for held in classes.values() for label in held
+        )  # of those not chosen
         covered, chosen = set[int](), set[str]()
         for group in order:
             is_needed = len(chosen) < count or not classes[group] <= covered
-            if is_needed and all(holders[kind] > 1 for kind in classes[group]):
+            if is_needed and all(holders[label] > 1 for label in classes[group]):
                 chosen.add(group)
                 covered |= classes[group]
                 holders.subtract(classes[group])
@@ -260,7 +262,7 @@ class Splits:
             problem = f"{self.count} rows cannot be divided into {len(fractions)} parts"
             raise DataError(problem, fix="Add data.")
         parts = np.split(order, np.cumsum(counts))
-        return [sorted(part.tolist()) for part in (parts[-1], *parts[:-1])]
+        return [sorted(rows.tolist()) for rows in (parts[-1], *parts[:-1])]
 
     def _by_groups(self, fraction: float, seed: int) -> tuple[list[int], list[int]]:
         groups = [str(group) for group in self.groups]

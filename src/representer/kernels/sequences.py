@@ -267,8 +267,7 @@ def as_sequence(y: Any, name: str = "y") -> Any:
     """Return targets, or a column, with a length and rows of plain values; tables as ``(N, K)``."""
     has_rows = any(hasattr(y, name) for name in _ROWS)
     if getattr(y, "shape", None) == () or not has_rows:
-        kind = type(y).__name__
-        raise DataError(f"{name} is {y!r:.40} of type {kind}; expected a sequence")
+        raise DataError(f"{name} is {y!r:.40} of type {type(y).__name__}; expected a sequence")
     if isinstance(y, Mapping | Set):
         problem = f"{name} is a {type(y).__name__}; expected a sequence"
         fix = f"Pass [*{name}.values()]." if isinstance(y, Mapping) else "Sets have no order."
