@@ -338,15 +338,30 @@ def test_other_values_are_named(check: Any, value: Any, message: str):
     "layer", [nn.RKMCIFG(3, 4), nn.KBRN(3, 4), nn.CNN(3, 4), nn.KernelActivation(3)],
     ids=lambda layer: type(layer).__name__,
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 def test_inputs_that_are_no_dense_tensors_are_refused(layer: torch.nn.Module):
     parts = [torch.ones(2, 3), torch.ones(4, 3)]
     for value, message in (
         (torch.ones(5, 2, 3).to_sparse(), "torch.sparse_coo; expected a dense tensor"),
         (torch.nested.as_nested_tensor(parts, layout=torch.jagged), "a nested tensor; expected"),
+        (torch.nested.as_nested_tensor(parts), "a nested tensor; expected"),
         ([[1.0, 2.0, 3.0]], "input is list; expected a tensor"),
     ):
         with pytest.raises(KindError, match=message):
             layer(value)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_nested_tensors_are_no_nodes_and_no_step():
+    parts = torch.nested.as_nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+    edges = torch.tensor([[0], [1]])
+    for layer in (nn.RandomWalkKernelNN(3, 4), nn.WLKernelNN(3, 4), nn.DeepGraphKernelNN(3, 4)):
+        with pytest.raises(
+            KindError, match=r"x is a nested tensor; expected a tensor \(nodes, 3\)"
+        ):
+            layer(parts, edges)
+    with pytest.raises(KindError, match="x_t is a nested tensor; expected"):
+        nn.RKMCIFG(3, 4).step(parts)
 
 
 def test_another_layer_of_torch_is_no_lstm():

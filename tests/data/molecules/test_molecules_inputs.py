@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -83,3 +84,37 @@ def test_the_lower_edge_belongs_to_a_bin():
 def test_invalid_values_and_widths_are_rejected(values, width, name):
     with pytest.raises(ArgumentError, match=name):
         BalancedDraws(values, width)
+
+
+def _complete(size: int) -> str:
+    """Return metal atoms that are all bonded to each other."""
+    bonds = {pair: 10 + k for k, pair in enumerate(combinations(range(size), 2))}
+    return ".".join(
+        "[Fe]" + "".join(f"%({bond})" for pair, bond in bonds.items() if atom in pair)
+        for atom in range(size)
+    )
+
+
+@pytest.mark.parametrize("smiles", [_complete(11), _complete(12)])
+def test_bonds_as_no_molecule_has_them_are_refused(smiles: str):
+    with pytest.raises(ArgumentError, match=r"paths of three or four bonds; at most 30,000"):
+        parse_smiles(smiles)
+
+
+def test_walks_that_never_turn_back_are_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("representer.data.molecules.smiles.MOST_PATHS", 0)
+    with pytest.raises(ArgumentError, match=r"It has 6 paths"):
+        parse_smiles("c1ccccc1")  # each of three bonds has one place more in a ring of six
+    with pytest.raises(ArgumentError, match=r"It has 2,625 paths"):
+        parse_smiles(_complete(7))
+    assert parse_smiles("CCO").GetNumAtoms() == 3
+
+
+def test_a_molecule_of_many_atoms_is_parsed():
+    assert parse_smiles("C1CC1" * 300).GetNumAtoms() == 900
+    assert parse_smiles("CC(=O)N" * 200).GetNumAtoms() == 800
+
+
+def test_atoms_that_cannot_be_are_refused():
+    with pytest.raises(ArgumentError, match=r"'\[CH99999\]C'; expected a valid SMILES. It has an"):
+        parse_smiles("[CH99999]C")

@@ -7,6 +7,7 @@ import io
 import struct
 import sys
 import zipfile
+from contextlib import nullcontext
 
 import openpyxl
 import pytest
@@ -217,6 +218,54 @@ def test_other_content_than_a_sheet_can_have_is_refused():
         check_workbook(sheet('<row><c r="1A"><v>1</v></c></row>'))
     with pytest.raises(ValueError, match="expands to more than 250 times"):
         check_workbook(archive("a.xml", " " * (40 << 20)))
+
+
+NAMED = '<row><c t="s"><v>{}</v></c></row>'
+
+
+@pytest.mark.parametrize("number", ["0", " +0", "000000000000"])
+def test_a_long_text_that_many_cells_share_is_refused(number):
+    texts = f"<sst><si><t>{'a' * (1 << 20)}</t></si></sst>"
+    for count, is_refused in ((5, False), (50, True)):
+        cells = f"<worksheet><sheetData>{NAMED.format(number) * count}</sheetData></worksheet>"
+        made = archive("xl/worksheets/sheet1.xml", cells)
+        with zipfile.ZipFile(made, "a", zipfile.ZIP_DEFLATED) as more:
+            more.writestr("xl/sharedStrings.xml", texts)
+        made.seek(0)
+        expected = pytest.raises(ValueError, match="its cells hold more than 250 times its size")
+        with expected if is_refused else nullcontext():
+            check_workbook(made)
+
+
+def test_a_long_text_that_rows_repeat_is_refused():
+    text = f'<text:p xmlns:text="t">{"a" * (1 << 20)}</text:p>'
+    repeated = ROWS.replace("1000000", "50")
+    with pytest.raises(ValueError, match="its cells hold more than 250 times its size"):
+        check_workbook(
+            tables(f"{repeated}<table:table-cell>{text}</table:table-cell></table:table-row>")
+        )
+    blanks = '<text:p xmlns:text="t"><text:s text:c="99000000"/></text:p>'
+    with pytest.raises(ValueError, match="its cells hold more than 250 times its size"):
+        check_workbook(
+            tables(
+                f"<table:table-row><table:table-cell>{blanks}</table:table-cell></table:table-row>"
+            )
+        )
+
+
+def test_a_panic_of_the_reader_is_one_line(tmp_path, monkeypatch):
+    class PanicException(BaseException):
+        """As the reader raises it for a date after 10^300 days."""
+
+    def panic(_):
+        raise PanicException("out of bounds")
+
+    made = openpyxl.Workbook()
+    made.worksheets[0]["A1"] = "text"
+    made.save(tmp_path / "a.xlsx")
+    monkeypatch.setattr("python_calamine.CalamineWorkbook.from_filelike", panic)
+    with pytest.raises(DataError, match="cannot be read as a workbook: out of bounds"):
+        read_grid(tmp_path / "a.xlsx", [])
 
 
 def test_an_archive_that_declares_less_than_it_holds_is_refused():

@@ -21,6 +21,7 @@ STEREO = {"STEREOE": "E", "STEREOZ": "Z"}
 CIP = "_CIPCode"  # where RDKit keeps R or S of an atom
 
 LONGEST = 10_000  # characters; RDKit's time grows with the square of the number of rings
+MOST_PATHS = 30_000  # of three or four bonds; a fullerene of 540 atoms has 6,480
 
 
 def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
@@ -32,8 +33,8 @@ def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
         name: The name of the argument, for messages.
 
     Raises:
-        ArgumentError: If the SMILES has no atoms, more than 10,000 characters, or is invalid, with
-            RDKit's reason.
+        ArgumentError: If the SMILES has no atoms, more than 10,000 characters, bonds as no molecule
+            has them, or is invalid, with RDKit's reason.
         MissingExtraError: If RDKit is not installed.
     """
     try:
@@ -53,7 +54,30 @@ def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
             raise ArgumentError(name, smiles, "a valid SMILES", hint=_reason(smiles))
     if not molecule.GetNumAtoms():
         raise ArgumentError(name, smiles, "a molecule of at least one atom")
+    if (count := _paths(molecule)) > MOST_PATHS:
+        hint = f"It has {count:,} paths of three or four bonds; at most {MOST_PATHS:,} are read."
+        raise ArgumentError(name, smiles, "a valid SMILES", hint=hint)
     return molecule
+
+
+def _paths(molecule: Mol) -> int:
+    """Return the number of walks of three or four bonds, the larger one, that never turn back.
+
+    The time of torsions and of RDKit's connectivity descriptors grows with it.
+    """
+    if molecule.GetNumBonds() ** 3 <= MOST_PATHS:  # no molecule of so few bonds has more
+        return 0
+    degrees = [atom.GetDegree() for atom in molecule.GetAtoms()]
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
+    before, walks, counts = [1] * len(degrees), degrees, list[int]()
+    for length in range(2, 5):
+        longer = [-count * (d - (length > 2)) for count, d in zip(before, degrees, strict=True)]
+        for u, v in bonds:
+            longer[u] += walks[v]
+            longer[v] += walks[u]
+        before, walks = walks, longer
+        counts.append(sum(walks) // 2)
+    return max(counts[1:])
 
 
 def read_smiles(smiles: str, name: str = "smiles") -> Graph:
@@ -123,7 +147,10 @@ def _reason(smiles: str) -> str:
     molecule = Chem.MolFromSmiles(smiles.strip(), sanitize=False)
     if molecule is None:
         return "It has an open bracket or ring, or an unknown atom."
-    problems = [problem.Message() for problem in Chem.DetectChemistryProblems(molecule)]
+    try:
+        problems = [problem.Message() for problem in Chem.DetectChemistryProblems(molecule)]
+    except RuntimeError:  # of RDKit, for 99,999 hydrogens of an atom
+        return "It has an impossible atom."
     return f"{' '.join(problems[0].split()).rstrip('.')}." if problems else ""
 
 

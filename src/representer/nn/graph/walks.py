@@ -121,8 +121,9 @@ def check_graph(
     ``edge_index`` may be a sparse adjacency, see ``functional.graph_walk.edges_of``, if the layer
     has no edge features.
     """
-    if not isinstance(x, Tensor):
-        raise KindError("x", type(x).__name__, f"a tensor (nodes, {channels})")
+    if not isinstance(x, Tensor) or x.is_nested:
+        got = "a nested tensor" if isinstance(x, Tensor) else type(x).__name__
+        raise KindError("x", got, f"a tensor (nodes, {channels})")
     if x.dim() != 2 or x.shape[1] != channels:
         raise ShapeError("x", x.shape, f"(nodes, {channels}), the layer's in_channels")
     check_like("x", x, like, tuple(x.shape))

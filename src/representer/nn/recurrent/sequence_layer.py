@@ -378,8 +378,9 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             ShapeError: If a shape is wrong.
         """
         check_has_steps(self, "step()")
-        if not isinstance(x_t, Tensor):
-            raise KindError("x_t", type(x_t).__name__, f"a tensor {self._step_shape()}")
+        if not isinstance(x_t, Tensor) or x_t.is_nested:
+            got = "a nested tensor" if isinstance(x_t, Tensor) else type(x_t).__name__
+            raise KindError("x_t", got, f"a tensor {self._step_shape()}")
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             hint = "step() expects a single time step."
             raise ShapeError("x_t", x_t.shape, self._step_shape(), hint=hint)
@@ -547,7 +548,9 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         is_changed = type(self)._run is not SequenceLayer._run or "_direction" in self.__dict__
         if not is_usual or is_changed:
             return None
-        if type(input) is not Tensor or input.dim() != 3 or not self.runs_on_core:
+        if type(input) is not Tensor or input.is_nested or input.dim() != 3:
+            return None
+        if not self.runs_on_core:
             return None
         x = input.transpose(0, 1) if self.batch_first else input
         if x.shape[2] != self.input_size or not len(x):
