@@ -163,7 +163,9 @@ def test_a_link_leads_to_a_file_that_there_is(page):
     assert [f for f in files if not (page.parent / f).exists()] == []
 
 
-@pytest.mark.parametrize("part", ["nn", "functional", "ops", "kernels", "explain", "models"])
+@pytest.mark.parametrize(
+    "part", ["nn", "functional", "ops", "kernels", "estimators", "explain", "models", "export"]
+)
 def test_every_public_name_is_in_the_reference(part):
     page = (ROOT / "docs" / "reference" / f"{part}.md").read_text("utf-8")
     public = importlib.import_module(f"representer.{part}").__all__

@@ -141,3 +141,12 @@ def test_a_formula_on_the_line_of_its_directive_is_one(hook, monkeypatch):
     to_markdown = hook("docstrings").to_markdown
     assert to_markdown("A.\n\n.. math:: v = 1\n\nEnd.\n") == "A.\n\n$$\nv = 1\n$$\n\nEnd.\n"
     assert to_markdown(".. math::\n    v = 1\n\nEnd.") == "$$\nv = 1\n$$\n\nEnd."
+
+
+def test_an_example_of_a_reference_page_moves_to_its_docstring(hook, monkeypatch):
+    monkeypatch.setitem(sys.modules, "griffe", types.SimpleNamespace(Extension=object))
+    docstrings = hook("docstrings")
+    page = "::: a.b.Thing\n    options:\n      x: 1\n\n```python\n>>> 1\n1\n```\n\nEnd.\n"
+    assert docstrings.on_page_markdown(page) == "::: a.b.Thing\n    options:\n      x: 1\n\nEnd.\n"
+    assert docstrings.examples()["RKMCIFG"].startswith(">>> layer = nn.RKMCIFG(")
+    assert docstrings.equations_of("gated_scan_definition") == docstrings.equations_of("gated_scan")

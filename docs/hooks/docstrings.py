@@ -15,6 +15,22 @@ _MATH_ROLE = re.compile(r":math:`([^`]+)`")
 _CLASS_ROLE = re.compile(r":class:`~?([\w.]+\.)?(\w+)`")
 
 EQUATIONS = Path(__file__).parents[1] / "equations.md"
+REFERENCE = Path(__file__).parents[1] / "reference"
+_EXAMPLE = re.compile(
+    r"^(::: \S+\.(\w+)\n(?:    [^\n]*\n)*)\n```python\n(>>> .*?)^```\n", re.M | re.S
+)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Remove the examples of objects, which stand at the end of their docstrings."""
+    return _EXAMPLE.sub(r"\1", markdown)
+
+
+@lru_cache
+def examples(folder: Path = REFERENCE) -> dict[str, str]:
+    """Return the examples of the reference pages, by the name of the class or function."""
+    pages = (page.read_text("utf-8") for page in sorted(folder.glob("*.md")))
+    return {found[2]: found[3] for page in pages for found in _EXAMPLE.finditer(page)}
 
 
 def to_markdown(docstring: str, package: str = "") -> str:
@@ -29,9 +45,11 @@ def to_markdown(docstring: str, package: str = "") -> str:
 
 def equations_of(name: str, page: Path = EQUATIONS) -> str:
     """Return links to the statements that a class or function answers, as the page lists them."""
+    by_name = _statements(page)
+    rows = by_name.get(name) or by_name.get(name.removesuffix("_definition"), ())
     found = [
         f"[{paper} {', '.join(statements)}](../equations.html#{anchor})"
-        for paper, anchor, statements in _statements(page).get(name, ())
+        for paper, anchor, statements in rows
     ]
     return f"Statements of the papers, with their tests: {'; '.join(found)}." if found else ""
 
@@ -61,8 +79,11 @@ class MarkdownDocstrings(griffe.Extension):
             package = "".join(f"{name}." for name in obj.path.split(".")[:2])
             text = to_markdown(obj.docstring.value, package)
             is_public = obj.is_class or (obj.is_function and not obj.parent.is_class)
-            links = equations_of(obj.name) if is_public and not obj.name.startswith("_") else ""
-            obj.docstring.value = f"{text}\n\n{links}" if links else text
+            if is_public and not obj.name.startswith("_"):
+                links, example = equations_of(obj.name), examples().get(obj.name, "")
+                text += f"\n\n{links}" if links else ""
+                text += f"\n\nExamples:\n{textwrap.indent(example, '    ')}" if example else ""
+            obj.docstring.value = text
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Give each method without a docstring that of the one that it overrides."""

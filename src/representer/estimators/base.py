@@ -299,7 +299,13 @@ def _parameters_of(cls: Any) -> str:
         "share_: The weight of each part in the scores.",
         "history_: The metrics of each evaluation of the training.",
     ]
-    sections = (("Parameters:", lines), ("Attributes, once fitted:", fitted))
+    raised = [
+        "DataError: `fit` or `predict` cannot use an object or a target; it names the row.",
+        "ArgumentError: `fit` finds a parameter out of its range.",
+    ]
+    sections = (
+        ("Parameters:", lines), ("Attributes, once fitted:", fitted), ("Raises:", raised),
+    )  # fmt: skip
     return "\n\n".join(
         "\n".join([f"    {title}", *(f"        {line}" for line in own)]) for title, own in sections
     )

@@ -316,6 +316,10 @@ def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletC
 def wavelet_frequencies(layer: nn.Module, gate: str = "candidate") -> list[float]:
     """Return ω/2π in Hz of the wavelet of each unit, below half the sampling rate.
 
+    Args:
+        layer: A layer with wavelet filters; its first layer is described.
+        gate: The gate whose input is filtered.
+
     Raises:
         KindError: If the layer has no wavelets.
     """

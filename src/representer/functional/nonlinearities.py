@@ -23,7 +23,7 @@ from representer.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Nonlinearity:
-    """A function of one real variable, applied to each entry.
+    """A function of one real variable, applied to each entry of a tensor ``(…)``.
 
     Attributes:
         formula: Formula, as text.
@@ -59,6 +59,10 @@ NONLINEARITIES: dict[str, Nonlinearity] = {
 
 def nonlinearity(name: str, argument: str = "nonlinearity") -> Nonlinearity:
     """Return a nonlinearity by name.
+
+    Args:
+        name: A key of `NONLINEARITIES`.
+        argument: The name of the argument in the message of the error.
 
     Raises:
         ArgumentError: If the name is unknown.

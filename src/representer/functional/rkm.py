@@ -74,7 +74,14 @@ def ngram_product(
 def ngram_windows(
     x_extended: Tensor, n: int, dilation: int = 1, *, reverse: bool = False
 ) -> Tensor:
-    """Return X_t of every step ``(T, B, n I)``, newest slot first; see `ngram_product`."""
+    """Return X_t of every step ``(T, B, n I)``, newest slot first.
+
+    Args:
+        x_extended: As of `ngram_product`.
+        n: Slots of a window.
+        dilation: d, steps between the slots.
+        reverse: Read the sequence from its end.
+    """
     if n == 1:
         return x_extended
     reach = (n - 1) * dilation
@@ -94,7 +101,12 @@ def ngram_windows(
 
 
 def wavelet_times(n: int, *, like: Tensor) -> Tensor:
-    """Return t of each slot ``(n,)`` in samples, newest slot first: slot s multiplies x_{t-s}."""
+    """Return t of each slot ``(n,)`` in samples, newest slot first: slot s multiplies x_{t-s}.
+
+    Args:
+        n: Slots of a filter.
+        like: A tensor with the dtype and the device of the times.
+    """
     newest = n - 1 - n // 2
     return torch.arange(newest, newest - n, -1, device=like.device, dtype=like.dtype)
 
@@ -141,7 +153,7 @@ def wavelet_factors(
 def wavelet_filters_definition(
     amplitude: Tensor, frequency: Tensor, phase: Tensor, decay: Tensor, n: int
 ) -> Tensor:
-    """Evaluate (21) entry by entry for ``(O, I)`` filters. An oracle."""
+    """Evaluate (21) for ``(O, I)`` filters. An oracle; arguments as in ``wavelet_filters``."""
     filters = amplitude.new_zeros(*amplitude.shape, n)
     for o in range(amplitude.shape[0]):
         for c in range(amplitude.shape[1]):
@@ -184,7 +196,7 @@ def separable_convolution(
 def separable_convolution_definition(
     x: Tensor, mix: Tensor, taps: Tensor, *, stride: int = 1, dilation: int = 1
 ) -> Tensor:
-    """Evaluate the sum as written. An oracle; arguments as in ``separable_convolution``."""
+    """Evaluate y ``(T, B, O)`` as written. An oracle; arguments as in ``separable_convolution``."""
     rank, outputs, n = taps.shape
     steps = (x.shape[0] - (n - 1) * dilation - 1) // stride + 1
     y = x.new_zeros(steps, x.shape[1], outputs)
@@ -296,7 +308,10 @@ def recurrent_kernel_definition(
 
 
 def gaussian_kernel_definition(squared_distances: Tensor) -> Tensor:
-    """Evaluate footnote 2's form over ||x~ - x_s||^2 ``(T, ...)``, oldest first. An oracle.
+    """Evaluate footnote 2's form. An oracle.
+
+    Args:
+        squared_distances: ||x~ - x_s||^2 ``(T, ...)``, oldest first.
 
     Returns:
         k ``(...)`` in (0, 1]; ones for T = 0.

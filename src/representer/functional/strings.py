@@ -172,7 +172,12 @@ def string_scan(
 
 
 def string_states(chain: StringChain, c: Tensor) -> Tensor:
-    """Return the kernel values r_1..r_n ``(…, n, H)`` of states ``(…, S, H)``."""
+    """Return the kernel values r_1..r_n ``(…, n, H)``.
+
+    Args:
+        chain: The cell.
+        c: Its states ``(…, S, H)``.
+    """
     states = c[..., : chain.order, :]
     if chain.normalized != "exact":
         return states

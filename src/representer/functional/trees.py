@@ -69,7 +69,12 @@ def tree_depths(edge_index: Tensor, nodes: int, name: str = "edge_index") -> Ten
 
 
 def child_positions(edge_index: Tensor, nodes: int) -> Tensor:
-    """Return the position of each edge's child among its siblings ``(E,)``, by order of edges."""
+    """Return the position of each edge's child among its siblings ``(E,)``, by order of edges.
+
+    Args:
+        edge_index: Child and parent of each edge ``(2, E)``.
+        nodes: N.
+    """
     parent = edge_index[1]
     order = parent.argsort(stable=True)
     counts = torch.zeros(nodes, dtype=parent.dtype, device=parent.device)

@@ -86,7 +86,13 @@ def edges_of(adjacency: Any, nodes: int) -> Tensor:
 
 
 def walks_end(edge_index: Tensor, nodes: int, order: int) -> Tensor:
-    """Return True for each node where walks of 1, 2, … n nodes end ``(N, n)``."""
+    """Return True for each node where walks of 1, 2, … n nodes end ``(N, n)``.
+
+    Args:
+        edge_index: u and v of each edge ``(2, E)``.
+        nodes: N.
+        order: n.
+    """
     source, target = edge_index
     ends = [torch.ones(nodes, dtype=torch.bool, device=edge_index.device)]
     for _ in range(order - 1):
@@ -229,7 +235,7 @@ def walk_aggregate_definition(
     scale: float = 1.0,
     activation: str = "identity",
 ) -> Tensor:
-    """Evaluate the sum as written. An oracle; arguments as in ``walk_aggregate``."""
+    """Evaluate y ``(N, H)`` as written. An oracle; arguments as in ``walk_aggregate``."""
 
     def product(weight: Tensor | None, e: int, h: int) -> Tensor:
         if weight is None:

@@ -102,7 +102,7 @@ class _Pair(Composition):
 
 
 class Sum(_Pair):
-    """The sum of two kernels, written ``k1 + k2``: it concatenates their features.
+    """The sum :math:`k_1 + k_2` of two kernels, written ``k1 + k2``: it joins their features.
 
     Args:
         k1: A kernel.
@@ -114,7 +114,7 @@ class Sum(_Pair):
 
 
 class Product(_Pair):
-    """The product of two kernels, written ``k1 * k2``: the products of all pairs of their features.
+    """The product :math:`k_1 k_2`, written ``k1 * k2``: the products of all pairs of features.
 
     Args:
         k1: A kernel.
@@ -135,6 +135,9 @@ class Activated(Composition):
     Args:
         kernel: The inner kernel.
         point_kernel: K_σ, a function of inner products.
+
+    Raises:
+        KindError: If one of them is no kernel of its kind.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -189,6 +192,9 @@ class Cosine(Composition):
 
     Args:
         kernel: The inner kernel.
+
+    Raises:
+        KindError: If it is no kernel.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -242,7 +248,7 @@ class _OfOne(Composition):
 
 
 class Scaled(_OfOne):
-    """A kernel times a number, written ``scale * kernel`` or ``kernel * scale``.
+    """A kernel times a number, :math:`s k`, written ``scale * kernel`` or ``kernel * scale``.
 
     Args:
         kernel: The inner kernel.
@@ -273,7 +279,7 @@ class Scaled(_OfOne):
 
 
 class Power(_OfOne):
-    """A power of a kernel, written ``kernel ** degree``: the products of that many features.
+    """A power of a kernel, :math:`k^p`, written ``kernel ** degree``: products of p features.
 
     Args:
         kernel: The inner kernel.

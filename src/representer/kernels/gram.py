@@ -408,6 +408,9 @@ class Nystroem(KernelTransformer):
         kernel_: The fitted kernel.
         normalization_: The inverse root of their Gram matrix.
 
+    Raises:
+        ArgumentError: If `fit` gets no object, or a number is not positive.
+
     References:
         Williams and Seeger, Using the Nyström Method to Speed Up Kernel Machines, NeurIPS 2000.
     """

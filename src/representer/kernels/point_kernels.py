@@ -21,7 +21,7 @@ from representer.kernels.sequences import read_vectors
 
 
 class PointKernel(Kernel):
-    """A kernel of vectors that is a function of their inner products.
+    r"""A kernel of vectors, a function :math:`f(\langle x, y \rangle, |x|^2, |y|^2)` of products.
 
     Shape:
         - X ``(N, d)`` and Y ``(M, d)``, tensors or arrays

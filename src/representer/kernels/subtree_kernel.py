@@ -206,6 +206,10 @@ class SubtreeKernel(Kernel):
             joint overlap of each view, and of the numbers.
         noise_: Variance of the noise of standardized targets; 1 without targets.
 
+    Raises:
+        ArgumentError: If `fit` finds a parameter out of its range.
+        NotFittedError: If the kernel is called before `fit`.
+
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017, (10).
         Shervashidze et al., Weisfeiler-Lehman Graph Kernels, JMLR 2011.

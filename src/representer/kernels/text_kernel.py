@@ -415,6 +415,9 @@ class TextKernel(Kernel):
         features: Names of columns next to the texts, which are `TextRow`: the kernel of their
             `TableFeatures` is added.
 
+    Raises:
+        NotFittedError: If the kernel is called before `fit`.
+
     References:
         Wang and Manning, Baselines and Bigrams, ACL 2012.
     """

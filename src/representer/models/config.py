@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def to_dict(config: DataclassInstance) -> dict[str, Any]:
-    """Convert a configuration to values for JSON and YAML, with string keys."""
+    """Convert a configuration to values for JSON and YAML, with string keys.
+
+    Args:
+        config: Any configuration of this package.
+    """
     return {name: _plain(value) for name, value in asdict(config).items()}
 
 

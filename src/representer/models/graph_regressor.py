@@ -209,6 +209,9 @@ def draw_as_authors(model: nn.Module) -> None:
 
     fan_in is that of the authors' matrices. Those of the relabeling are U_1 [h_v, sum] and
     U_2 [h_u, e], each of which is stored in two parts here. Batch normalization is not changed.
+
+    Args:
+        model: The network, which is changed in place.
     """
     model.apply(_draw)
 

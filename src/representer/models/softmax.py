@@ -70,6 +70,9 @@ class TiedSoftmax(nn.Module):
     Shape:
         - features ``(…, E)``, targets ``(…)`` int64
 
+    Raises:
+        ShapeError: If features or targets have another shape.
+
     References:
         Press & Wolf, Using the Output Embedding to Improve Language Models, EACL 2017.
     """

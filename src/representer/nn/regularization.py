@@ -139,7 +139,7 @@ class DropConnect(nn.Module):
         p: Fraction of the entries to drop.
 
     Shape:
-        - input and output of any shape
+        - input and output ``(…)``
 
     Raises:
         ArgumentError: If p is not in [0, 1].
@@ -195,7 +195,7 @@ def drop_connect(module: _Module, p: float = 0.5) -> _Module:
 
     Examples:
         >>> layer = drop_connect(torch.nn.LSTM(3, 4), 0.5)
-        >>> sorted(name for name, _ in layer.named_parameters())[-1]
+        >>> sorted(name for name, _ in layer.named_parameters())[2]
         'parametrizations.weight_hh_l0.original'
 
     References:

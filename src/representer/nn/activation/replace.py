@@ -104,7 +104,12 @@ def replace_activations(
 
 
 def activation_penalty(module: nn.Module, norm: Literal["l1", "smoothness"] = "l1") -> Tensor:
-    """Return the penalty of all learned activations; see `KernelActivation.penalty`."""
+    """Return the penalty ``()`` of all learned activations; see `KernelActivation.penalty`.
+
+    Args:
+        module: The model.
+        norm: Σ|χ|, or the integral of the squared derivative.
+    """
     penalties = [m.penalty(norm) for m in module.modules() if isinstance(m, KernelActivation)]
     return torch.stack(penalties).sum() if penalties else torch.zeros(())
 

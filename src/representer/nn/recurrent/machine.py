@@ -418,6 +418,18 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
         - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
         - output: the same with ``D·H``; state: see ``RecurrentState``; with n-gram filters
           ``WindowedRecurrentState``
+
+    Raises:
+        ArgumentError: If a size or an option is out of its range, or two do not go together.
+        ShapeError: If an input or a state has another shape.
+
+    Examples:
+        >>> import torch
+        >>> from representer import nn
+        >>> layer = nn.RKMLSTM(input_size=3, hidden_size=16)
+        >>> output, state = layer(torch.randn(20, 8, 3))  # 20 steps, a batch of 8
+        >>> output.shape
+        torch.Size([20, 8, 16])
     """
 
     cell: Cell
@@ -429,6 +441,7 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)  # for `help`: all arguments and shapes
         sections = (RecurrentKernelMachine.__doc__ or "").partition("    Args:\n")[2]
+        sections = sections.replace("nn.RKMLSTM", f"nn.{cls.__name__}")
         cls.__doc__ = f"{cls.__doc__}\n    Args of every such layer:\n{sections}"
 
     @shows(CellOptions)
