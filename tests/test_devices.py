@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 import torch
 
+from representer import machine
 from representer.errors import ArgumentError
 from representer.machine import is_device_name, require_device
 
@@ -58,3 +62,17 @@ def test_other_names_are_not_devices(name: object):
     assert not is_device_name(name)
     with pytest.raises(ArgumentError, match="expected auto, cpu, cuda, cuda:N or mps"):
         require_device(name)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("variable", ["", "cp1252"])
+def test_letters_that_a_code_page_lacks_are_written_to_a_pipe_unless_it_is_asked_for(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    if variable:
+        monkeypatch.setenv("PYTHONIOENCODING", variable)
+    pipe = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding="cp1252"))
+    machine.write_utf8()
+    print("é ≥ 猫", end="", flush=True)
+    assert pipe.getvalue() == ("é ? ?".encode("cp1252") if variable else "é ≥ 猫".encode())

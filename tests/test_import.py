@@ -5,11 +5,15 @@ Each question is asked in an interpreter of its own.
 
 from __future__ import annotations
 
+import ast
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import representer
 
 OPTIONAL = (
     "matplotlib", "scipy", "sklearn", "accelerate", "jsonargparse", "pyarrow", "safetensors",
@@ -162,21 +166,76 @@ def test_a_fitted_model_is_loaded_without_the_compiler_of_torch(tmp_path):
     assert said.split()[1:] == ["set()"]
 
 
-LIKE_WINDOWS = """
-import os, signal, sys, types
+# names of Linux and macOS; those of Linux alone
+LINUX_ALONE = {
+    "copy_file_range", "eventfd", "fdatasync", "getresgid", "getresuid", "getxattr", "listxattr",
+    "memfd_create", "pidfd_open", "posix_fadvise", "posix_fallocate", "preadv", "pwritev",
+    "removexattr", "sched_getaffinity", "sched_setaffinity", "setresuid", "setxattr", "splice",
+}  # fmt: skip
+WITHOUT_WINDOWS = LINUX_ALONE | {
+    "O_CLOEXEC", "O_DIRECTORY", "O_NOCTTY", "O_NOFOLLOW", "O_NONBLOCK", "O_SYNC", "SIGALRM",
+    "SIGCHLD", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGSTOP", "SIGTSTP", "SIGUSR1",
+    "SIGUSR2", "WNOHANG", "alarm", "chown", "ctermid", "fchmod", "fchown", "fork", "forkpty",
+    "getegid",
+    "geteuid", "getgid", "getgroups", "getloadavg", "getpgid", "getpgrp", "getpriority", "getsid",
+    "getuid", "killpg", "lchown", "lockf", "mkfifo", "nice", "openpty", "pathconf", "pipe2",
+    "posix_spawn", "pread", "pthread_kill", "pthread_sigmask", "pwrite", "register_at_fork",
+    "sendfile", "set_blocking", "setitimer", "setpriority", "setsid", "sigwait", "statvfs", "sync",
+    "sysconf", "tcgetpgrp", "ttyname", "tzset", "uname", "wait", "wait3", "wait4",
+}  # fmt: skip
+MODULES = {"fcntl", "grp", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty"}
+# file, name: guarded by the name of the system, or by `try`
+GUARDED = {
+    ("training/interruption.py", "set_blocking"), ("training/config.py", "resource"),
+    ("storage/atomic.py", "SIGKILL"),  # a failure that tests of kills request
+}  # fmt: skip
+
+
+def test_names_that_windows_or_macos_lack_are_asked_for_before_they_are_used():
+    folder, unguarded = Path(representer.__file__).parent, set()
+    for path in folder.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            names = set()
+            is_name = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if is_name and node.value.id in ("os", "signal", "time"):
+                names = {node.attr} & WITHOUT_WINDOWS
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                own = [getattr(node, "module", None), *(alias.name for alias in node.names)]
+                names = MODULES & {*own}
+            names = {name for name in names if f'hasattr(os, "{name}")' not in text}
+            unguarded |= {(path.relative_to(folder).as_posix(), name) for name in names}
+    assert unguarded == GUARDED
+
+
+LIKE_WINDOWS = f"""
+import multiprocessing, os, random, signal, sys, time, types
 import filelock._unix as native  # in place of that of Windows
+import joblib, subprocess, torch  # they ask the system for what they need
 native.os = types.ModuleType("os")
 native.os.__dict__.update(vars(os))
-sys.modules["resource"] = None
-for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "pread", "pwrite", "geteuid", "getuid",
-             "fork", "fchmod", "sched_getaffinity", "statvfs", "killpg", "mkfifo", "sysconf"):
-    delattr(os, name)
-for name in ("SIGHUP", "SIGQUIT", "SIGALRM", "SIGPIPE"):
-    delattr(signal, name)
+for name in {sorted(MODULES)}:
+    sys.modules[name] = None
+for name in {sorted(WITHOUT_WINDOWS - {"fork", "register_at_fork"})}:
+    for module in (os, signal, time):
+        if hasattr(module, name):
+            delattr(module, name)
+del os.fork, os.register_at_fork
+multiprocessing.get_all_start_methods = lambda: ["spawn"]
+import representer.machine
+representer.machine.IS_WINDOWS = True
 from representer.cli.main import entry_point
 words = ["--answer", "kernel", "--baselines", "none", "--out", "run"]
-raise SystemExit(entry_point(["fit", "text", "t.csv", *words]) or entry_point(
-    ["predict", "run", "t.csv", "-o", "predicted.csv"]))
+code = entry_point(["fit", "text", "t.csv", *words])
+code = code or entry_point(["predict", "run", "t.csv", "-o", "predicted.csv"])
+code = code or entry_point(["export", "run"])
+from representer.kernels import Linear, gram
+import numpy as np
+gram(Linear(), np.ones((3, 2)), out="gram.npy")
+import representer.serving.model_process as served
+assert served._METHOD == "spawn"
+refused = entry_point(["fit", "text", "t.csv", *words[:-1], "con.run"])
+raise SystemExit(code or refused == 0)
 """
 
 
@@ -189,5 +248,6 @@ def test_commands_need_nothing_that_windows_lacks(tmp_path):
         timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "'con.run' in con.run is not a name that Windows takes" in done.stderr
     predicted = (tmp_path / "predicted.csv").read_text(encoding="utf-8").splitlines()
     assert len(predicted) == 41

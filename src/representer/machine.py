@@ -6,6 +6,7 @@ Importing needs no torch.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import platform
 import re
@@ -28,6 +29,19 @@ NO_FOLLOW, NON_BLOCK, CLOSED_ON_EXEC = (
 )
 BINARY = getattr(os, "O_BINARY", 0)  # of Windows, which else changes the ends of lines
 
+IS_WINDOWS = sys.platform == "win32"
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|(com|lpt)[1-9¹²³]) *(\..*)?")
+
+
+def windows_refuses(path: Path) -> str:
+    """Return the name in a path that means another file to Windows, or nothing.
+
+    Devices such as ``CON`` are there in every folder, and dots and blanks at an end are cut off.
+    """
+    names = (name for name in path.parts if name not in (path.anchor, "..")) if IS_WINDOWS else ()
+    return next((n for n in names if _RESERVED.fullmatch(n) or n != n.rstrip(" .")), "")
+
+
 EXPECTED = "auto, cpu, cuda, cuda:N or mps"
 _NAME = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?", re.ASCII)
 
@@ -47,6 +61,17 @@ def read_at(descriptor: int, size: int, start: int) -> bytes:
         return os.pread(descriptor, size, start)
     os.lseek(descriptor, start, os.SEEK_SET)
     return os.read(descriptor, size)
+
+
+def write_utf8() -> None:
+    """Write UTF-8 to pipes and files, as this library reads; terminals mark letters they lack.
+
+    Windows takes another encoding there, which has few letters. A variable that is set says so.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            is_chosen = stream.isatty() or "PYTHONIOENCODING" in os.environ
+            stream.reconfigure(encoding=None if is_chosen else "utf-8", errors="replace")
 
 
 def is_device_name(name: object) -> bool:
@@ -112,7 +137,7 @@ def busy_note() -> str:
 
     BLAS waits in loops for its threads, which takes many times as long where others run.
     """
-    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    load, processors = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0, os.cpu_count() or 1
     if processors == 1 or load < processors / 2:
         return ""
     return (

@@ -108,7 +108,11 @@ LOWERED: dict[str, Callable[[], torch_nn.Module]] = {
     "stride": LAYERS["stride"],
     "strings": LAYERS["strings"],
     "KBRN": LAYERS["KBRN as it is"],
+    "without memory": partial(nn.GatedCNN, INPUT, HIDDEN, filter_length=2),
+    "walks": LAYERS["walks"],
+    "relabelings with edges": LAYERS["relabelings with edges"],
 }
+ONCE = "stride", "without memory", "walks", "relabelings with edges"  # these need no loop
 
 
 @pytest.mark.parametrize(
@@ -120,6 +124,8 @@ def test_a_lowered_program_has_operators_of_torch_alone_and_runs_at_other_length
     model = LOWERED[name]().eval()
     program, described = lowered(model, longest=64), interface(model)
     assert not [node for node in program.graph.nodes if "representer" in str(node.target)]
+    loops = [node for node in program.graph.nodes if node.target is torch.ops.higher_order.scan]
+    assert bool(loops) == (name not in ONCE)
     for time in (2, 9, 40):
         inputs = described.example({"time": time, "batch": 1})
         with torch.no_grad():

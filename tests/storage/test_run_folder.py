@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pytest
 import torch
 
+from representer import machine
 from representer.checks import LIMITS
 from representer.errors import (
     ArgumentError,
@@ -28,9 +29,16 @@ from representer.errors import (
     StorageError,
 )
 from representer.storage import run as run_folder
-from representer.storage.atomic import lock
+from representer.storage.atomic import lock, write_text
 from representer.storage.files import from_values
-from representer.storage.run import MANIFEST, Entry, RunFolder, manifest_text, read_manifest
+from representer.storage.run import (
+    MANIFEST,
+    Entry,
+    RunFolder,
+    make_folder,
+    manifest_text,
+    read_manifest,
+)  # fmt: skip
 
 
 def test_a_kill_after_the_description_of_a_model_leaves_it_listed(tmp_path: Path) -> None:
@@ -472,3 +480,19 @@ def test_other_values_are_refused_in_one_short_line(values: Any, message: str) -
 
 def test_every_limit_is_a_positive_integer() -> None:
     assert all(type(limit) is int and limit > 0 for limit in LIMITS.values())
+
+
+@pytest.mark.parametrize("name", ["con", "NUL.csv", "com1.run", "LPT9", "aux .txt", "run.", "run "])
+def test_a_name_that_windows_gives_to_a_device_is_refused_there(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / name
+    RunFolder(path).close()  # other systems take it
+    monkeypatch.setattr(machine, "IS_WINDOWS", True)
+    for make in (RunFolder, make_folder):
+        with pytest.raises(RunFolderError, match="is not a name that Windows takes"):
+            make(path)
+    with pytest.raises(StorageError, match="is not a name that windows takes"):
+        write_text(path / "x.csv", "x")
+    for usual in ("console", "nul1", "run.v1", "..", "a.con"):
+        assert machine.windows_refuses(Path("x", usual)) == ""

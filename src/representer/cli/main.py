@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import io
 import os
 import sys
 import warnings
@@ -19,7 +18,7 @@ from typing import Any, Protocol
 from representer import __version__
 from representer.cli.errors import UsageError, did_you_mean, guarded, in_option_words
 from representer.errors import QUIET, ArgumentError, RepresenterError, say
-from representer.machine import wait_asleep
+from representer.machine import wait_asleep, write_utf8
 from representer.tasks.registry import TASKS
 
 COMMANDS = {
@@ -96,9 +95,7 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     is_debug, is_quiet = "--debug" in words, "--quiet" in words
     flags = ("--debug", "--quiet")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is not an error
-            stream.reconfigure(errors="replace")
+    write_utf8()
     written, thresholds = warnings.formatwarning, gc.get_threshold()
     gc.set_threshold(*COLLECTED)
     if not is_debug:  # without the place in the code and the line that stands there

@@ -194,7 +194,9 @@ def _step_program(step: _Step) -> ExportedProgram:
     with torch.no_grad():
         program = torch.export.export(step.module, step.example)
         tables = {getattr(torch.ops.representer, k).default: of_step(o) for k, o in OPS.items()}
-        return program.run_decompositions(tables)
+        # LiteRT knows no split into a single part
+        parts = get_decompositions([aten.split.Tensor, aten.split_with_sizes])
+        return program.run_decompositions(tables | parts)
 
 
 def _in_core_operators(program: ExportedProgram) -> ExportedProgram:
@@ -260,16 +262,42 @@ def _step_of(model: nn.Module) -> _Step:
             leaves, spec = tree_flatten(cell(zeros)[1])
         start = torch.full((1, 1), -1e30), torch.zeros(1, 1), torch.zeros(1, cell.hidden_size)
         example = torch.ones(1, 1, dtype=torch.int64), *start, *map(torch.zeros_like, leaves)
-        return _Step(_Reading(model, spec), example, True)
+        return _without_empty(_Step(_Reading(model, spec), example, True))
     if isinstance(model, KernelActivation | KernelLinear | KAN):
         described = interface(model)
         return _Step(described.module, described.example({"time": 1, "batch": 1}))
     if not isinstance(model, SequenceLayer) or model.bidirectional:
-        expected = "a recurrent layer, a learned activation, or a network of texts"
-        raise KindError("model", type(model).__name__, expected, hint="to_onnx writes others.")
+        name = type(model).__name__
+        what = f"{name} of two directions" if isinstance(model, SequenceLayer) else name
+        expected = "a recurrent layer of one direction, a learned activation, or a network of texts"
+        raise KindError("model", what, expected, hint="to_onnx writes others.")
     described = interface(model, state=True)
     inputs = described.example({"time": 1, "batch": 1})
-    return _Step(described.module, (inputs[0], *map(torch.zeros_like, inputs[1:])))
+    zeros = map(torch.zeros_like, inputs[1:])
+    return _without_empty(_Step(described.module, (inputs[0], *zeros)))
+
+
+def _without_empty(step: _Step) -> _Step:
+    """Return a step without the empty tensors of its state, which LiteRT refuses."""
+    filled = tuple(x for x in step.example if x.numel())
+    if len(filled) == len(step.example):
+        return step
+    return _Step(_Filled(step.module, step.example), filled, step.is_last)
+
+
+class _Filled(nn.Module):
+    """A step that takes and returns a state without its empty tensors."""
+
+    def __init__(self, module: nn.Module, example: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.module = module
+        self.empty = [None if x.numel() else x.shape for x in example[1:]]
+
+    def forward(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        values = iter(state)
+        full = [next(values) if shape is None else torch.zeros(shape) for shape in self.empty]
+        output, *after = self.module(x, *full)
+        return output, *(part for part in after if part.numel())
 
 
 class _Reading(nn.Module):

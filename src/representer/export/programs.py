@@ -254,6 +254,7 @@ def _graphs(model: Any) -> Interface:
         *edge_attr, batch = rest
         graphs: Any = batch.max().item() + 1
         torch._check(graphs >= 1)
+        torch._check(graphs <= x.shape[0])
         return network(x, edge_index, *(edge_attr or (None,)), batch, graphs)
 
     def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
@@ -420,23 +421,28 @@ def to_onnx(
 def lowered(model: nn.Module, *, state: bool = False, longest: int = 1024) -> ExportedProgram:
     """Return a model as a program of torch's operators alone, for runtimes without this library.
 
-    Its batch is one sequence of 2 to `longest` steps, which a loop of torch (``scan``) reads; the
-    runtime of ExecuTorch runs it. See `step_program` for runtimes without loops.
+    Its batch is one sequence of 2 to `longest` steps, which a loop of torch (``scan``) reads, or
+    graphs of 2 to `longest` nodes and up to eight times as many edges in all; the runtime of
+    ExecuTorch runs it. See `step_program` for runtimes without loops.
 
     Args:
         model: A layer or a network of this library, in evaluation mode.
         state: As of `to_onnx`.
-        longest: The largest number of steps, for which runtimes reserve memory.
+        longest: The largest number of steps or nodes, for which runtimes reserve memory.
 
     Raises:
         KindError: The model is of a kind that cannot be exported.
         ArgumentError: `state` is requested of another model than a recurrent layer.
     """
     described = interface(model, state=state)
-    time = Dim("time", min=2, max=longest)
     step = described.step
+    dims: dict[Any, Any] = {
+        name: Dim(name, min=2, max=most * longest)
+        for name, most in {"time": 1, "nodes": 1, "edges": 8}.items()
+    }
+    dims["time"] = dims["time"] * step if step > 1 else dims["time"]
     shapes = tuple(
-        {i: time * step if step > 1 else time for i, axis in enumerate(axes) if axis == "time"}
+        {i: dims[axis] for i, axis in enumerate(axes) if axis in dims}
         for axes in described.inputs.values()
     )
     example = described.example({"time": TRACED["time"], "batch": 1})

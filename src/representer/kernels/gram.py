@@ -201,8 +201,9 @@ def mapped(out: Path, shape: tuple[int, int]) -> tuple[np.memmap, bool]:
             matrix = np.lib.format.open_memmap(out, "w+", np.float64, shape)
         else:
             matrix = np.lib.format.open_memmap(out, "r+")
-        with out.open("r+b") as file:  # on a full disk, a write to a mapped hole kills the process
-            os.posix_fallocate(file.fileno(), 0, matrix.offset + matrix.nbytes)
+        if hasattr(os, "posix_fallocate"):  # not of Windows and macOS
+            with out.open("r+b") as file:  # on a full disk, a write to a mapped hole is fatal
+                os.posix_fallocate(file.fileno(), 0, matrix.offset + matrix.nbytes)
     return matrix, is_new
 
 

@@ -108,7 +108,8 @@ def _after_fork() -> None:
     torch.set_num_threads(1)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager

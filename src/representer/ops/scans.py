@@ -72,6 +72,8 @@ def _recurrence(op: Op) -> Callable[..., tuple[Tensor, ...]]:
         constants = {k: x for k, x in named.items() if isinstance(x, Tensor) and k not in axes}
         options = {k: x for k, x in named.items() if k not in axes and k not in constants}
         time = next(iter(steps.values())).shape[0]
+        if isinstance(time, int) and time == 1:  # a layer without memory reads all steps as one
+            return of_step(op)(*arguments)
         inputs = [*steps.values(), torch.arange(time)]
         if reverse:
             inputs = [x.flip(0) for x in inputs]

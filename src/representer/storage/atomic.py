@@ -26,7 +26,15 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from representer.errors import MissingExtraError, RunFolderError, StorageError
-from representer.machine import BINARY, CLOSED_ON_EXEC, NO_FOLLOW, NON_BLOCK, read_at
+from representer.machine import (
+    BINARY,
+    CLOSED_ON_EXEC,
+    IS_WINDOWS,
+    NO_FOLLOW,
+    NON_BLOCK,
+    read_at,
+    windows_refuses,
+)
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -98,6 +106,8 @@ def write_chunks(path: str | Path, chunks: Iterable[bytes]) -> None:
     try:
         if path.is_symlink():
             raise OSError(errno.ELOOP, "it is a symbolic link")
+        if name := windows_refuses(path):
+            raise OSError(errno.EINVAL, f"{name!r} is not a name that Windows takes")
         try:
             _write_and_sync(temporary, chunks, stage)
             failpoint(f"{stage}.synced")
@@ -185,7 +195,7 @@ def remove_leftovers(folder: str | Path, report: Callable[[str], None]) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make a rename in the folder durable against power loss, where folders can be opened."""
-    if os.name == "nt":
+    if IS_WINDOWS:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -215,6 +225,14 @@ _CONTENT = re.compile(rb"\d{0,20}\n?")  # ID of the process that holds the lock
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of some network file systems
 
 
+def refuse_names(folder: Path) -> None:
+    """Refuse a folder whose name is that of a device, on Windows."""
+    if name := windows_refuses(folder):
+        raise RunFolderError(
+            f"{name!r} in {folder} is not a name that Windows takes. Choose another --out."
+        )
+
+
 def lock(folder: Path) -> BaseFileLock:
     """Create a folder and lock it, until the lock is released or no longer referenced.
 
@@ -225,6 +243,7 @@ def lock(folder: Path) -> BaseFileLock:
         from filelock import FileLock, Timeout
     except ImportError as error:
         raise MissingExtraError("a run folder", "filelock", "train") from error
+    refuse_names(folder)
 
     def sign(descriptor: int) -> None:
         if not _is_own(descriptor):

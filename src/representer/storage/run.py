@@ -32,7 +32,14 @@ from representer.errors import (
     say,
 )
 from representer.storage import atomic
-from representer.storage.atomic import LOCK, is_main_process, is_own_lock, lock, reason_of
+from representer.storage.atomic import (
+    LOCK,
+    is_main_process,
+    is_own_lock,
+    lock,
+    reason_of,
+    refuse_names,
+)
 from representer.storage.checkpoint import Forms, forms_of, read_tensors, require_same_forms
 from representer.storage.files import (
     from_values,
@@ -349,6 +356,7 @@ class UnsavedRun(RunFolder):
 def make_folder(folder: Path, *, parents: bool = True) -> None:
     """Make a folder if it is missing, with its parents unless `parents` is False."""
     refuse_links(folder)
+    refuse_names(folder)
     try:
         folder.mkdir(parents=parents, exist_ok=True)
     except OSError as error:

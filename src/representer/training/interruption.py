@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from representer.machine import IS_WINDOWS
+
 _NAMES = "SIGINT", "SIGTERM", "SIGHUP"  # Windows lacks the last
 SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 _PATIENCE = 3.0  # seconds until a process that does not handle a signal is ended
@@ -37,7 +39,7 @@ def stopping() -> Iterator[None]:
     complete or not there.
     """
     # Windows wakes sockets alone, and a process has one signal, that of the keyboard
-    if threading.current_thread() is not threading.main_thread() or os.name == "nt":
+    if threading.current_thread() is not threading.main_thread() or IS_WINDOWS:
         yield
         return
     handled: set[int] = set()

@@ -14,6 +14,7 @@ from representer.export.examples.program import (
     parser_of,
 )
 from representer.kernels.token_counts import KneserNey, NgramTable
+from representer.machine import write_utf8
 
 WORDS, END, UNKNOWN = SETUP["vocabulary"], 0, 1
 NUMBERS = {word: number for number, word in enumerate(WORDS) if number > 1}
@@ -80,6 +81,7 @@ def continued(prompt, count):
 if __name__ == "__main__":
     HELP = "a prompt, a file with one, or - for standard input; then the number of tokens"
     parser = parser_of(HELP, "PROMPT", "Continue a text with an exported run.")
+    write_utf8()
     *prompts, last = parser.parse_args().input
     with one_line_errors():
         count = int(last) if prompts else 20

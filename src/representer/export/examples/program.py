@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from representer.machine import write_utf8
+
 HERE = Path(__file__).parent
 SETUP = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
 TABLES = HERE / "kernel.npz"
@@ -179,6 +181,7 @@ def run(
     predicted: Callable[[Any], list[Any]], shown: Callable[[Any], list[str]] = lambda one: [],
 ) -> None:  # fmt: skip
     """Read the input, and write a line of tab-separated values for each object."""
+    write_utf8()
     chosen = parser.parse_args()
     with one_line_errors():
         objects = read(chosen.input)
