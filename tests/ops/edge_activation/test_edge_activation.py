@@ -50,9 +50,9 @@ def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
 
 @EACH
 @looped("green", GREENS)
-@looped("case", ["far", "close", "blocks", "equal"])
+@looped("case", ["far", "close", "blocks", "ties", "equal"])
 def test_extreme_places_match_the_definition(backend, green, case):
-    """Far from all centers; many within a millionth; more rows and outputs than a block."""
+    """Far from all centers; many within a millionth; more rows and outputs than a block; on them."""
     draw = torch.Generator().manual_seed(1)
     c, a = torch.randn(3, 41, generator=draw).double(), torch.randn(40, 3, generator=draw).double()
     outputs = 5
@@ -64,6 +64,9 @@ def test_extreme_places_match_the_definition(backend, green, case):
     elif case == "blocks":
         c, a = c[:1].repeat(70, 1), torch.randn(150, 70, generator=draw).double()
         outputs = 131
+    elif case == "ties":
+        c, a = c[:, :9].round(), torch.randn(150, 3, generator=draw).double().round()
+        outputs = 67
     else:
         c, a = c[:, :1].repeat(1, 4), c[:, :1].T.repeat(6, 1)
     chi = torch.randn(len(c), outputs, c.shape[1], generator=draw).double()
