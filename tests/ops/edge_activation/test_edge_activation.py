@@ -52,7 +52,7 @@ def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
 @looped("green", GREENS)
 @looped("case", ["far", "close", "blocks", "ties", "equal"])
 def test_extreme_places_match_the_definition(backend, green, case):
-    """Far from all centers; many within a millionth; more rows and outputs than a block; on them."""
+    """Far from all centers; many within a millionth; more rows and outputs than a block; ties."""
     draw = torch.Generator().manual_seed(1)
     c, a = torch.randn(3, 41, generator=draw).double(), torch.randn(40, 3, generator=draw).double()
     outputs = 5
