@@ -48,7 +48,7 @@ from representer.nn import (
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 F64 = {"dtype": torch.float64}
-S1, S2 = StringKernel(1), StringKernel(2)
+S1, S2, WALKS = StringKernel(1), StringKernel(2), RandomWalkKernel(2)
 X = [0.3 * torch.randn(n, 2, generator=torch.Generator().manual_seed(n), **F64) for n in (5, 0, 3)]
 GRAPH = Data(
     x=torch.randn(4, 2, generator=torch.Generator().manual_seed(1), **F64),
@@ -125,6 +125,24 @@ def test_a_parameter_that_requires_a_gradient_is_trained():
     twin.load_state_dict(net.state_dict())
     assert_is_its_kernel(twin, X)
     torch.testing.assert_close(twin.evaluate(X), net.evaluate(X))
+
+
+EDGE_WALKS = RandomWalkKernel(2, edges=True)
+
+
+@pytest.mark.parametrize(("kernel", "options"), [
+    (RandomWalkKernel(2, base=Gaussian() * Linear()), {}), (EDGE_WALKS, {"edge_dim": 3}),
+    (EDGE_WALKS + WALKS, {"edge_dim": 3, "references": "own"}),
+    (Embedded(WALKS.cosine(), Relabeling(2, **F64)), {}), (TreeKernel(2).cosine(), {}),
+    (WeisfeilerLehmanKernel(WALKS, 1, Relabeling(2, **F64)), {}), (Gaussian(), {}),
+    (S1 + S2.cosine(), {}), (Embedded(S1 * S2, torch.nn.Linear(2, 3, **F64)), {}),
+])  # fmt: skip
+def test_no_objects_and_empty_ones_have_values_of_every_kernel(kernel, options):
+    net = kernel.network(2, 4, **options, **F64)
+    none = torch.zeros(0, 2, **F64) if kernel.objects == "vectors" else []
+    assert net.evaluate(none).shape == net.kernel(none, net.reference_objects()).shape == (0, 4)
+    if kernel.objects == "sequences":
+        assert net.evaluate(2 * [torch.zeros(0, 2, **F64)]).tolist() == [[0.0] * 4] * 2
 
 
 def test_a_network_can_be_pickled():

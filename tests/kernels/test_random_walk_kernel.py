@@ -18,8 +18,10 @@ from representer.functional import local_kernel_definition, walk_kernel_definiti
 from representer.kernels import (
     Gaussian,
     InversePolynomial,
+    Linear,
     Polynomial,
     RandomWalkKernel,
+    StringKernel,
     walk_kernels,
 )
 
@@ -145,11 +147,12 @@ def test_an_activated_local_kernel_depends_on_the_squares_of_both_nodes(nonlinea
     torch.testing.assert_close(kernel.diag(X), expected.diagonal(), **CLOSE)
 
 
-def test_a_base_kernel_compares_two_nodes():
+@pytest.mark.parametrize("base", [Gaussian(0.7), Polynomial(2) * Gaussian() + 0.5 * Linear()])
+def test_a_base_kernel_compares_two_nodes(base):
     X = draw(3, 1)
-    kernel = RandomWalkKernel(2, base=Gaussian(0.7))
+    kernel = RandomWalkKernel(2, base=base)
     for i, j in product(range(3), repeat=2):
-        S = Gaussian(0.7)(X[i].x, X[j].x)
+        S = base(X[i].x, X[j].x)
         expected = walk_kernel_definition(S, X[i].edge_index, X[j].edge_index, 2, 1.0)
         torch.testing.assert_close(kernel(X)[i, j], expected, **CLOSE)
 
@@ -229,6 +232,7 @@ def test_graphs_without_edges_or_nodes_have_no_walks():
     ({"nonlinear": True}, "nonlinear is True; expected a kernel of vectors"),
     ({"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of"),
     ({"base": "cosine"}, "base is 'cosine'; expected 'linear', 'delta' or"),
+    ({"base": StringKernel()}, r"base is StringKernel\(\); expected 'linear', 'delta' or"),
     ({"edges": 1}, "edges is 1; expected True or False"),
 ])  # fmt: skip
 def test_invalid_arguments_are_rejected(arguments, message):

@@ -192,6 +192,7 @@ def test_tensors_give_a_tensor_of_their_dtype_and_arrays_an_array(dtype):
     ({"combine": "sum"}, "combine is 'sum'; expected 'multiply' or 'add'"),
     ({"normalized": "yes"}, "normalized is 'yes'; expected False, True or 'exact'"),
     ({"base": "cosine"}, "base is 'cosine'; expected 'linear', 'delta' or a kernel"),
+    ({"base": StringKernel()}, r"base is StringKernel\(\); expected 'linear', 'delta' or"),
     ({"trailing": "no"}, "trailing is 'no'; expected True or False"),
 ])  # fmt: skip
 def test_invalid_arguments_are_rejected(options, message):

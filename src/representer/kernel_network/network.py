@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from representer.checks import SuggestsArguments, check_integer
 from representer.errors import ArgumentError
 from representer.functional import tree_depths, walks_end
-from representer.kernel_network.objects import SharedReferences, read_objects
+from representer.kernel_network.objects import GraphBatch, SharedReferences, read_objects
 from representer.kernel_network.values import (
     KernelPart,
     Run,
+    embedded_features,
     exact,
     is_fused,
     objects_of,
@@ -174,6 +175,8 @@ class KernelNetwork(SuggestsArguments, nn.Module):
     def values(self, x: Any) -> Tensor:
         """Return the kernel of objects that `read_objects` has read."""
         r = self._references()
+        if isinstance(x, GraphBatch) and not len(x):
+            return self._like().new_zeros(0, self.hidden_size)
         if self.fused or self.own is not None:
             result = Run(self.kernel).value(self.kernel, x, r)
         else:
@@ -301,7 +304,7 @@ def _topology(tree: Any) -> Any:
 def _leaves(kernel: Kernel, features: int = 0) -> Iterator[tuple[int, Kernel]]:
     """Yield the kernels that are no compositions, with the features of their own references."""
     if isinstance(kernel, Embedded) and features:
-        features = _embedded_features(kernel, features)
+        features = embedded_features(kernel, features)
     inner = kernel.inner_kernels()
     for k in inner:
         yield from _leaves(k, features)
@@ -343,28 +346,12 @@ def _reference_features(kernel: Kernel, features: int) -> int:
     if isinstance(kernel, Embedded):
         if not kernel.repeat:
             return features
-        return _reference_features(kernel.kernel, _embedded_features(kernel, features))
+        return _reference_features(kernel.kernel, embedded_features(kernel, features))
     sizes = {_reference_features(k, features) for k in kernel.inner_kernels()}
     if len(sizes) > 1:
         expected = "'own', since references in the space of an embedding have other features"
         raise ArgumentError("references", "shared", expected)
     return sizes.pop() if sizes else features
-
-
-def _embedded_features(kernel: Embedded, features: int) -> int:
-    """Return the features of an embedded object."""
-    like = next(kernel.embed.parameters(), torch.empty(0))
-    zeros = torch.zeros(1 if kernel.objects == "vectors" else 8, features).to(like)
-    objects: Any = zeros
-    if kernel.objects == "sequences":
-        objects = [zeros]
-    elif kernel.objects != "vectors":
-        edge_dim = getattr(kernel.embed, "edge_dim", None)
-        edges = None if edge_dim is None else zeros.new_zeros(1, 7, edge_dim)
-        objects = SharedReferences(zeros[None], kernel.objects, edges).objects
-    with torch.no_grad():
-        item = kernel.embedded(objects)[0][0]
-    return getattr(item, "x", item).shape[-1]
 
 
 def _compares_edges(kernel: Any) -> bool:

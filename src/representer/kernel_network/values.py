@@ -323,11 +323,28 @@ def embedded(kernel: Embedded, z: Any) -> Any:
     if isinstance(z, VectorBatch):
         return VectorBatch(items, space)
     if isinstance(z, TokenBatch):
-        features = next((item.shape[1] for item in items if len(item)), 1)
+        widths = (item.shape[1] for item in items if len(item))
+        features = next(widths, 0) or embedded_features(kernel, z.x.shape[-1])
         return TokenBatch.of(items, features, z.x, space)
     graphs, has_edges = read_graphs(items).items, z.batch.edges is not None
     batch, _ = batches(graphs, None, delta=False, edges=has_edges)
     return GraphBatch(replace(batch, nodes=batch.nodes.to(z.batch.nodes)), space)
+
+
+def embedded_features(kernel: Embedded, features: int) -> int:
+    """Return the features of an embedded object."""
+    like = next(kernel.embed.parameters(), torch.empty(0))
+    zeros = torch.zeros(1 if kernel.objects == "vectors" else 8, features).to(like)
+    objects: Any = zeros
+    if kernel.objects == "sequences":
+        objects = [zeros]
+    elif kernel.objects != "vectors":
+        edge_dim = getattr(kernel.embed, "edge_dim", None)
+        edges = None if edge_dim is None else zeros.new_zeros(1, 7, edge_dim)
+        objects = SharedReferences(zeros[None], kernel.objects, edges).objects
+    with torch.no_grad():
+        item = kernel.embedded(objects)[0][0]
+    return getattr(item, "x", item).shape[-1]
 
 
 def _number(number: Any, like: Tensor) -> Tensor:
@@ -364,6 +381,8 @@ def layer_values(layer: Any, x: Any) -> Tensor:
         return cast(Any, layer).values(x)
     if isinstance(x, GraphBatch):
         g = x.batch
+        if not len(x):  # edges without features, if it has some
+            return g.nodes.new_zeros(0, len(layer.reference_objects()))
         edges = g.edges if layer.edge_dim is not None else None
         if hasattr(layer, "edge_decays"):  # of trees
             states = layer.node_states(g.nodes, g.edge_index)[:, -1]

@@ -226,7 +226,8 @@ class Batch:
     @cached_property
     def of_graph(self) -> Tensor:
         """Return the index of each node's graph ``(N,)``."""
-        return torch.repeat_interleave(torch.tensor(self.sizes)).to(self.nodes.device)
+        sizes = torch.tensor(self.sizes, dtype=torch.int64)  # float32 if there are none
+        return torch.repeat_interleave(sizes).to(self.nodes.device)
 
     def ends(self, order: int) -> Tensor:
         """Return True for nodes where walks of 1, 2, … n nodes end ``(N, n)``."""

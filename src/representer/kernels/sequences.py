@@ -382,6 +382,20 @@ NOT_SMOOTH = (
 STRINGS = 'Strings and tokens are compared with base="delta".'
 
 
+def check_base(base: Any) -> None:
+    """Check a kernel of two tokens or nodes."""
+    is_name = isinstance(base, str) and base in BASES
+    if not is_name and not (isinstance(base, Kernel) and base.objects == "vectors"):
+        raise ArgumentError("base", base, "'linear', 'delta' or a kernel of vectors")
+
+
+def why_not_smooth(base: str | Kernel, what: str) -> str:
+    """Return why a kernel of tokens or nodes has no gradient in a reference, else ""."""
+    if isinstance(base, Kernel):
+        return base.no_network()
+    return NOT_SMOOTH.format(what) if base == "delta" else ""
+
+
 def _padded(items: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return sequences padded with zeros ``(B, T, …)``, and their lengths."""
     lengths = torch.tensor([len(item) for item in items], device=items[0].device)
@@ -420,9 +434,7 @@ class SequenceKernel(Kernel):
         return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))
 
     def no_network(self) -> str:
-        if isinstance(self.base, Kernel):
-            return self.base.no_network()
-        return NOT_SMOOTH.format("tokens") if self.base == "delta" else ""
+        return why_not_smooth(self.base, "tokens")
 
     def _of_row(self, row: np.ndarray) -> Any:
         """Return a row of an array as a list of one sequence: of tokens, or of one feature."""
@@ -505,8 +517,7 @@ class SequenceKernel(Kernel):
             raise ArgumentError("combine", combine, " or ".join(map(repr, COMBINE)))
         if normalized is not True and normalized not in (False, "exact"):
             raise ArgumentError("normalized", normalized, "False, True or 'exact'")
-        if not isinstance(self.base, Kernel) and self.base not in BASES:
-            raise ArgumentError("base", self.base, "'linear', 'delta' or a kernel of vectors")
+        check_base(self.base)
 
 
 # Tokens and codes as numbers: of many sequences at once, and by hashing.

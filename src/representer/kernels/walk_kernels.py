@@ -28,7 +28,7 @@ from representer.kernels.graphs import (
 )
 from representer.kernels.kernel import Kernel, Objects, value_of
 from representer.kernels.point_kernels import Gaussian, PointKernel
-from representer.kernels.sequences import NOT_SMOOTH
+from representer.kernels.sequences import check_base, why_not_smooth
 from representer.ops import walk_aggregate
 
 # The local kernels of all pairs of nodes of two batches, L17 (7), sections 3.2, 3.3, appendix E.
@@ -177,8 +177,6 @@ def neighbor_sums(K: Tensor, a: Batch, b: Batch) -> Tensor:
 
 # The base class of graph kernels, and checks of their arguments.
 
-BASES = ("linear", "delta")
-
 
 class GraphKernel(Kernel):
     """Base class of kernels of two graphs, computed in float64."""
@@ -226,8 +224,7 @@ def check_walks(decay: Any, combine: Any, base: Any, edges: Any) -> None:
         raise ArgumentError("decay", decay, "a non-negative number")
     if combine not in ("multiply", "add"):
         raise ArgumentError("combine", combine, "'multiply' or 'add'")
-    if not isinstance(base, PointKernel) and base not in BASES:
-        raise ArgumentError("base", base, "'linear', 'delta' or a kernel of vectors")
+    check_base(base)
     if not isinstance(edges, bool):
         raise ArgumentError("edges", edges, "True or False")
 
@@ -252,9 +249,9 @@ def activation_of(name: str, activation: PointKernel | str | None) -> Activate |
     return lambda inner, xx, yy: q.value(inner)
 
 
-def compare_nodes(base: str | PointKernel, x: Tensor, y: Tensor) -> Tensor:
+def compare_nodes(base: str | Kernel, x: Tensor, y: Tensor) -> Tensor:
     """Return the base kernel of all pairs of nodes ``(N, N')``."""
-    if not isinstance(base, PointKernel):
+    if not isinstance(base, Kernel):
         return x @ y.mT
     if not len(x) * len(y):
         return x.new_zeros(len(x), len(y))
@@ -307,7 +304,7 @@ class DeepGraphKernel(GraphKernel):
 
     def __init__(
         self, order: int = 2, num_layers: int = 2, decay: float = 1.0, combine: str = "multiply",
-        activation: PointKernel | str | None = None, base: str | PointKernel = "linear",
+        activation: PointKernel | str | None = None, base: str | Kernel = "linear",
         edges: bool = False,
     ) -> None:  # fmt: skip
         self.order = order
@@ -320,7 +317,7 @@ class DeepGraphKernel(GraphKernel):
         self._check()
 
     def no_network(self) -> str:
-        return NOT_SMOOTH.format("labels of nodes") if self.base == "delta" else ""
+        return why_not_smooth(self.base, "labels of nodes")
 
     def shortest_reference(self) -> int:
         """Return 1 + L(n − 1) nodes: the walks of a layer end at n nodes of the layer below."""
@@ -531,7 +528,7 @@ class RandomWalkKernel(GraphKernel):
 
     def __init__(
         self, order: int = 2, decay: float = 1.0, combine: str = "multiply",
-        nonlinear: bool | str | PointKernel = False, base: str | PointKernel = "linear",
+        nonlinear: bool | str | PointKernel = False, base: str | Kernel = "linear",
         edges: bool = False,
     ) -> None:  # fmt: skip
         self.order = order
@@ -543,7 +540,7 @@ class RandomWalkKernel(GraphKernel):
         self._check()
 
     def no_network(self) -> str:
-        return NOT_SMOOTH.format("labels of nodes") if self.base == "delta" else ""
+        return why_not_smooth(self.base, "labels of nodes")
 
     def shortest_reference(self) -> int:
         """Return the order: a shorter path has no walk of n nodes."""
@@ -591,7 +588,7 @@ class RandomWalkKernel(GraphKernel):
 
     @property
     def _is_linear(self) -> bool:
-        return self.nonlinear is False and not isinstance(self.base, PointKernel)
+        return self.nonlinear is False and not isinstance(self.base, Kernel)
 
     @property
     def sums_walks(self) -> bool:
