@@ -134,6 +134,7 @@ EDGE_WALKS = RandomWalkKernel(2, edges=True)
     (RandomWalkKernel(2, base=Gaussian() * Linear()), {}), (EDGE_WALKS, {"edge_dim": 3}),
     (EDGE_WALKS + WALKS, {"edge_dim": 3, "references": "own"}),
     (Embedded(WALKS.cosine(), Relabeling(2, **F64)), {}), (TreeKernel(2).cosine(), {}),
+    (Embedded(WALKS, Relabeling(2, **F64)).cosine(), {}),
     (WeisfeilerLehmanKernel(WALKS, 1, Relabeling(2, **F64)), {}), (Gaussian(), {}),
     (S1 + S2.cosine(), {}), (Embedded(S1 * S2, torch.nn.Linear(2, 3, **F64)), {}),
 ])  # fmt: skip

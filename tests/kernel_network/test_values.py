@@ -151,6 +151,13 @@ def test_equal_parts_are_computed_once_and_products_are_shared(monkeypatch):
         assert calls[0][0] is calls[1][0]  # the products
         torch.testing.assert_close(value, scaled([X], net.reference_objects()), **CLOSE)
     calls.clear()
+    kernel = StringKernel(2) * StringKernel(2, base=Gaussian()) + StringKernel(1, base=Polynomial())
+    net = kernel.network(2, 3, dtype=torch.float64)
+    torch.testing.assert_close(net.evaluate([X]), kernel([X], net.reference_objects()), **CLOSE)
+    (z, linear), (of_gaussian, gaussian) = calls  # of the same products
+    assert linear["input_weight"] is gaussian["input_weight"] is None
+    assert z is not of_gaussian
+    calls.clear()
     (StringKernel(2) + StringKernel(1)).network(2, 3, dtype=torch.float64).evaluate([X])
     assert [options["input_weight"].shape for _, options in calls] == [(2, 3, 2)]
 

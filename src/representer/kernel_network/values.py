@@ -190,6 +190,11 @@ class Run:
         if key not in self.cache:
             w = r.values.transpose(0, 1)
             rows = w.flatten(0, 1)
+            if isinstance(base, PointKernel):  # of the products that linear bases have, too
+                base._check()
+                squares = x.square().sum(-1)[..., None, None], w.square().sum(-1)
+                self.cache[key] = base.of_products(self._products("linear", x, r), *squares)
+                return self.cache[key]
             if isinstance(base, Kernel):
                 flat = x.flatten(0, -2)
                 p = base(flat, rows) if flat.shape[0] else x.new_zeros(0, len(rows))
@@ -234,11 +239,15 @@ class Run:
     def _shares_products(self, kernel: StringKernel, x: TokenBatch) -> bool:
         """Return True if another chain needs the products with all tokens, too."""
         settings = kernel.order, key_of(kernel.decay), kernel.trailing
+
+        def needs_products(other: StringKernel) -> bool:
+            if isinstance(other.base, PointKernel):  # a function of them
+                return True
+            is_chain = (other.base, other.combine) == ("linear", "multiply") and other.order > 1
+            return is_chain and (other.order, key_of(other.decay), other.trailing) != settings
+
         return any(
-            isinstance(other, StringKernel)
-            and (other.base, other.combine, space) == (kernel.base, "multiply", x.space)
-            and other.order > 1
-            and (other.order, key_of(other.decay), other.trailing) != settings
+            isinstance(other, StringKernel) and space == x.space and needs_products(other)
             for space, other in parts_of(self.kernel)
         )
 

@@ -207,10 +207,12 @@ class Cosine(Composition):
         X, Y = _reusable(X), _reusable(Y)
         K = self.kernel(X, Y)
         if Y is None:
-            xx = yy = torch.as_tensor(_diagonal(K))
+            xx = yy = _diagonal(K)
         else:
-            xx, yy = (torch.as_tensor(self.kernel.diag(Z)) for Z in (X, Y))
-        scaled = torch.as_tensor(K) * inverse_root(xx)[:, None] * inverse_root(yy)
+            xx, yy = self.kernel.diag(X), self.kernel.diag(Y)
+        K, *squares = _alike(K, xx, yy)
+        of_x, of_y = (inverse_root(torch.as_tensor(each)) for each in squares)
+        scaled = torch.as_tensor(K) * of_x[:, None] * of_y
         return scaled if isinstance(K, Tensor) else scaled.numpy()
 
     def no_network(self) -> str:

@@ -103,8 +103,8 @@ class Gaussian(PointKernel):
 
     def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
         """Return e^(-(<x, x> + <y, y> - 2 <x, y>) / 2 s^2), at most 1."""
-        distance = (xx + yy - 2 * inner).clamp(min=0)  # negative only by rounding errors
-        return torch.exp(-distance / (2 * self.bandwidth**2))
+        exponent = (inner - (xx / 2 + yy / 2)).clamp(max=0)  # positive only by rounding errors
+        return torch.exp(exponent / self.bandwidth**2)
 
     def _check(self) -> None:
         if not value_of(self.bandwidth) > 0:
