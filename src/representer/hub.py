@@ -53,14 +53,14 @@ def save_pretrained(run: str | Path | Estimator, folder: str | Path, *, name: st
         raise ArgumentError("folder", str(folder), f"a folder without {CARD}")
     name = name or folder.name
     if isinstance(run, Estimator):
-        base.save(run, folder)
+        run.save(folder)
         card = model_card(name, RunFiles(folder).json(MODEL))
     else:
         files = RunFiles(run)
         described = base.read_description(files)
         metrics, details = (files.json(f) if files.has(f) else None for f in (METRICS, DETAILS))
         card = files.parsed(METRICS, lambda: model_card(name, asdict(described), metrics, details))
-        base.save(base.load(run), folder)
+        base.load(run).save(folder)
         if metrics is not None:
             with RunFolder(folder, resume=True) as shared:
                 shared.write_json(METRICS, metrics)

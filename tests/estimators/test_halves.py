@@ -17,8 +17,8 @@ from sklearn.model_selection import StratifiedKFold
 from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators import TextClassifier, TextRegressor, linear_models, load
 from representer.estimators.fitting import outputs_of
+from representer.estimators.halves import Pool
 from representer.estimators.kernel_machine import KernelMachine, fit_machine, select
-from representer.estimators.pool import Pool
 from representer.estimators.supervised import Classifier
 from representer.estimators.targets import Classes, Numbers, Weighted, splits_of
 from representer.kernels.text_kernel import TextKernel
@@ -34,6 +34,10 @@ ANSWERS = ("kernel", "network", "both")
 @pytest.fixture(scope="session", params=ANSWERS)
 def fitted(request) -> TextClassifier:
     return TextClassifier(**SMALL, answer=request.param).fit(TEXTS, LABELS)
+
+
+def scores_of(model, texts):
+    return np.concatenate([scores for scores, _ in model.checked_moments(texts)], axis=1)
 
 
 def test_contributions_sum_to_the_score_and_name_their_part(fitted):
@@ -145,10 +149,10 @@ def test_both_is_the_weighted_sum_of_the_two_scores():
     both = TextClassifier(**SMALL).fit(TEXTS, LABELS)
     network = TextClassifier(**SMALL, answer="network").fit(TEXTS, LABELS)
     kernel = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, LABELS)
-    expected = both.pool_.kernel * kernel._predicted(TEXTS) + both.pool_.network * (
-        network._predicted(TEXTS)
+    expected = both.pool_.kernel * scores_of(kernel, TEXTS) + both.pool_.network * (
+        scores_of(network, TEXTS)
     )
-    np.testing.assert_allclose(both._predicted(TEXTS), expected, rtol=1e-12)
+    np.testing.assert_allclose(scores_of(both, TEXTS), expected, rtol=1e-12)
     assert both.answer == "both"
     assert sum(both.share_.values()) == 1
 

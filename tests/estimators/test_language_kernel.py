@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from language_samples import made_up_text, small_model
 from representer.errors import ArgumentError, CheckpointError, DataError, KindError
 from representer.estimators import LanguageModel, language_training
+from representer.estimators.halves import Pool
 from representer.estimators.language_kernel import RECENT, LanguageKernel
 from representer.estimators.language_training import (
     LAST,
@@ -24,7 +25,6 @@ from representer.estimators.language_training import (
     log_likelihoods,
     negative_log_likelihood,
 )
-from representer.estimators.pool import Pool
 
 TEXT = made_up_text(120)
 SMALL = {

@@ -17,7 +17,7 @@ from representer.data.signals import Standardization, recordings
 from representer.data.splits import Splits
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SignalClassifier
-from representer.estimators.pool import Pool
+from representer.estimators.halves import Pool
 from representer.estimators.targets import Classes
 
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, TextRegressor, linear_models
+from representer.estimators.halves import Pool
 from representer.estimators.linear_models import SoftmaxRegression, solver
-from representer.estimators.pool import Pool
 from representer.estimators.targets import Classes, ClassTable, Numbers, example_weights
 
 

@@ -26,7 +26,6 @@ from representer.estimators import (
     TextClassifier,
     TextRegressor,
 )
-from representer.estimators.base import save
 from representer.export import export_run, scores
 from representer.export.bundle import bundled
 from representer.export.content import word_rules
@@ -240,7 +239,8 @@ def test_windows_are_classified_as_by_the_run(standardize: str, tmp_path: Path):
         sampling_rate=100, standardize=kind, epochs=1, random_state=0, verbose=0
     )
     model.fit(windows, ["a", "b"] * 10)
-    save(model, tmp_path / "run", reading={"is_standardized_by_subject": is_before})
+    model.reading_ = {"is_standardized_by_subject": is_before}
+    model.save(tmp_path / "run")
     assert not export_run(tmp_path / "run", tmp_path).left_out
     for samples in (200, 197):  # no multiple of the stride
         own = program(tmp_path)

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from representer.data.tables import read_grid
 from representer.errors import DataError
-from representer.estimators.explanation import NETWORK, Contribution
+from representer.estimators.explanation import NETWORK, Contribution, Explained
 from representer.estimators.fitting import shuffled
-from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier
 from representer.storage.files import from_values
 from representer.tasks.flow import EstimatorTask

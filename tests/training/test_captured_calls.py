@@ -9,13 +9,13 @@ import pytest
 import torch
 from graph_on_cpu import GraphOnCpu
 
+from representer.estimators.halves import Pool
 from representer.estimators.language_training import (
     JointPredictor,
     NetworkPredictor,
     log_likelihoods,
     negative_log_likelihood,
 )
-from representer.estimators.pool import Pool
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.training import cuda_graphs
 from representer.training.cuda_graphs import MOST, WARM_UP, CapturedCalls

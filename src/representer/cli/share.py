@@ -113,8 +113,7 @@ def _lines(found: ExportedRun) -> list[str]:
 def _scores(task: Task, arguments: Any, exported: ExportedRun) -> list[str]:
     """Return how well the run and its exported files predict labeled texts."""
     from representer.estimators.label_sets import LabelSets
-    from representer.estimators.results import classes_of
-    from representer.estimators.targets import Classes
+    from representer.estimators.targets import Classes, classes_of
     from representer.export import scores
     from representer.tasks.objects import encode_labels
 

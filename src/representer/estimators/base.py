@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 from representer import __version__
 from representer.checks import SuggestsArguments, require_arguments
 from representer.errors import ArgumentError, DataError, say
-from representer.estimators import kernel_machine, pool
+from representer.estimators import kernel_machine
 from representer.estimators.explanation import (
     KERNEL,
     NETWORK,
@@ -33,15 +33,16 @@ from representer.estimators.explanation import (
     Part,
     Places,
 )
-from representer.estimators.joint_target import (
+from representer.estimators.halves import (
     NETWORK_ALONE,
+    POOL_FILE,
     JointTarget,
+    Pool,
     read_targets,
     write_targets,
 )
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.parameters import TrainingParameters
-from representer.estimators.pool import Pool
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target, columns_of
 from representer.installed import installed
 from representer.kernels.kernel import Kernel
@@ -86,42 +87,6 @@ class Saved:
     task: str = ""  # its task on the command line
     # how the command line read the training data
     reading: dict[str, Any] = field(default_factory=dict)
-
-
-def save(
-    estimator: Estimator, folder: str | Path, *, reading: dict[str, Any] | None = None
-) -> None:
-    """Write a fitted estimator, and how its data was read; see `Estimator.save`.
-
-    ``reading`` says how the command line read the data; by default, as the run says that was
-    loaded.
-    """
-    with RunFolder(folder, has_resume=False) as run:
-        describe(run, estimator, estimator.network_, reading)
-        run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
-        if estimator.network_ is not None:
-            run.write_tensors(WEIGHTS, estimator.network_.state_dict())
-        estimator.save_fitted(run)
-
-
-def describe(
-    run: RunFolder, estimator: Estimator, network: Any, reading: dict[str, Any] | None = None,
-) -> None:  # fmt: skip
-    """Write everything but the weights and the metrics."""
-    default = type(estimator)()
-    chosen = {
-        name: to_plain(value) if isinstance(value, Kernel) else value
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _NOT_SAVED and value != getattr(default, name)
-        if is_plain(value) or isinstance(value, Kernel)
-    }
-    saved = Saved(
-        FORMAT, __version__, type(estimator).__name__, chosen, _target_values(estimator),
-        estimator._save_inputs(run), {} if network is None else to_dict(network.config),
-        estimator.examples_, estimator._task,
-        estimator.reading_ if reading is None else reading,
-    )  # fmt: skip
-    run.write_json(MODEL, asdict(saved))
 
 
 def load(folder: str | Path, kind: type[Kind] | None = None, *, device: str = "cpu") -> Kind:
@@ -488,7 +453,12 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
             ArgumentError: The folder holds a run or files of the same names.
         """
         check_is_fitted(self)
-        save(self, folder)
+        with RunFolder(folder, has_resume=False) as run:
+            self.write_description(run, self.network_)
+            run.write_text(METRICS_JSONL, as_jsonl(self.history_))
+            if self.network_ is not None:
+                run.write_tensors(WEIGHTS, self.network_.state_dict())
+            self.save_fitted(run)
 
     def report(
         self, path: str | Path, X: Any = None, y: Any = None, *, k: int = 10, examples: int = 5
@@ -573,6 +543,23 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         if cell is not None:
             resolve_cell(cell, SIGNAL_CELLS if self._task == "signal" else CELLS)
 
+    def write_description(self, run: RunFolder, network: Any) -> None:
+        """Write everything but the weights and the metrics."""
+        default = type(self)()
+        chosen = {
+            name: to_plain(value) if isinstance(value, Kernel) else value
+            for name, value in self.get_params(deep=False).items()
+            if name not in _NOT_SAVED and value != getattr(default, name)
+            if is_plain(value) or isinstance(value, Kernel)
+        }
+        saved = Saved(
+            FORMAT, __version__, type(self).__name__, chosen, _target_values(self),
+            self._save_inputs(run), {} if network is None else to_dict(network.config),
+            self.examples_, self._task,
+            self.reading_,
+        )  # fmt: skip
+        run.write_json(MODEL, asdict(saved))
+
     def save_fitted(self, run: RunFolder) -> None:
         """Write what is fitted besides the network."""
         write_targets(run, self.targets_)
@@ -583,7 +570,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         """Restore what `save_fitted` wrote; the network is there already."""
         are_numbers = [isinstance(column, Numbers) for column in columns_of(self.target_)]
         self.targets_ = (NETWORK_ALONE,) * len(are_numbers)  # while training has not ended
-        if files.has(pool.POOL_FILE):
+        if files.has(POOL_FILE):
             has_machines = files.has(kernel_machine.DESCRIPTION)
             machines = self._read_machines(files) if has_machines else [None] * len(are_numbers)
             self.targets_ = read_targets(files, machines, are_numbers)

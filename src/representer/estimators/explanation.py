@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
 
+from representer.estimators.label_sets import LabelSets, joined_labels, sets_of
+from representer.estimators.targets import Target, classes_of
 from representer.report.metrics import decimals_of, signed
-from representer.report.page import rows_of
+from representer.report.page import (
+    Predictions,
+    rows_of,
+    shown,
+)
 
 KERNEL, NETWORK, BOTH = "kernel", "network", "both"
 TEXT_PLACES = ("word", "token")  # places that are shown as running text
@@ -51,6 +57,9 @@ class Contribution(NamedTuple):
     where: tuple[int, ...]
     part: str
     contribution: float
+
+
+Explained = tuple[float, float, list[Contribution]]  # score, constant part, contributions
 
 
 class Line(NamedTuple):
@@ -254,6 +263,33 @@ class Explanation:
             f"{_html_table(self.rows())}<details><summary>By {self.nouns[1]}</summary>{features}"
             f"</details></div>"
         )
+
+
+def explanations_of(
+    estimator: Any, objects: Sequence[Any], predictions: Sequence[Predictions],
+    numbers: Sequence[int], noun: str, top: int, targets: Sequence[str] = (),
+    truths: Sequence[Any] = (),
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return the explanation of each object, as in explanations.json, with its true value if known.
+
+    Raises:
+        KindError: Its predictions have no contributions.
+    """
+    names = (classes_of(estimator.target_) or [[]])[0]
+    first = f"{targets[0]}: " if len(targets) > 1 else ""
+    target: Target = estimator.target_
+    sets = sets_of(target, predictions) if isinstance(target, LabelSets) else []
+    estimator, entries = estimator.on_cpu(), []
+    for i, explanation in enumerate(estimator.explain(objects, top)):
+        predicted = first + shown(predictions[0], i, names)
+        if sets:
+            there, chances = sets[i]
+            best = max(chances, key=lambda name: chances[name])
+            predicted = f"{joined_labels(there)}; the score of {best}"
+        entry = explanation.entry(noun, numbers[i], predicted)
+        known = {"truth": str(truths[i])} if len(truths) else {}
+        entries.append(entry | known | estimator.explanation_details(objects[i], explanation))
+    return entries
 
 
 BLUE, RED = (59, 130, 196), (214, 92, 70)  # for and against, as in style.css

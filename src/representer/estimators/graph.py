@@ -20,6 +20,7 @@ from representer.estimators.explanation import (
     KERNEL,
     NETWORK,
     Contribution,
+    Explained,
     Explanation,
     Places,
 )
@@ -33,7 +34,6 @@ from representer.estimators.parameters import (
     GraphParameters,
     in_common,
 )
-from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import Numbers, centered, columns_of
 from representer.explain import WalkContribution, walk_readout

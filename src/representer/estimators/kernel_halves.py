@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution
-from representer.estimators.pool import Explained
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explained
 from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain.sections import Section, sections

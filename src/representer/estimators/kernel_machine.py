@@ -24,8 +24,7 @@ from representer.estimators.linear_models import (
     solver,
     unpacked_rows,
 )
-from representer.estimators.pool import Moments
-from representer.estimators.targets import Classes, Column, Numbers, splits_of
+from representer.estimators.targets import Classes, Column, Moments, Numbers, splits_of
 from representer.storage.run import RunFiles, RunFolder
 
 JITTER = 1e-12

@@ -15,6 +15,9 @@ from sklearn.metrics import f1_score
 from torch import Tensor
 
 from representer.errors import DataError
+from representer.report.page import (
+    Predictions,
+)
 
 PRIOR = 2.0  # errors that the usual threshold, 0.5, has less where a label is tuned on few examples
 
@@ -182,3 +185,22 @@ def _labels(labels: Any, row: int) -> Sequence[Any]:
             problem = f"y[{row}] has {label!r:.40}, which is no label"
             raise DataError(problem, fix="Labels are texts or numbers; hierarchies are left out.")
     return list(labels)
+
+
+def sets_of(
+    target: LabelSets, predictions: Sequence[Predictions]
+) -> list[tuple[list[str], dict[str, float]]]:
+    """Return the predicted labels of each object, and the probability of every label."""
+    names, found = [*map(str, target.labels)], []
+    for row in range(len(predictions[0].values)):
+        cells = [(own.values[row], own.probabilities) for own in predictions]
+        there = [name for name, (value, _) in zip(names, cells, strict=True) if value]
+        chances = {name: float(table[row, 1]) for name, (_, table) in zip(names, cells, strict=True)
+                   if table is not None}  # fmt: skip
+        found.append((there, chances))
+    return found
+
+
+def joined_labels(labels: Iterable[Any]) -> str:
+    """Return the labels of an object as one text."""
+    return ", ".join(map(str, labels)) or "no label"

@@ -30,8 +30,7 @@ from representer.estimators.explanation import (
     Places,
 )
 from representer.estimators.fitting import seed_of, start_from, validation_fraction
-from representer.estimators.halves import attempted, train
-from representer.estimators.joint_target import NETWORK_ALONE, JointTarget
+from representer.estimators.halves import NETWORK_ALONE, JointTarget, Pool, attempted, train
 from representer.estimators.language_kernel import LanguageKernel
 from representer.estimators.language_report import results_of
 from representer.estimators.language_training import (
@@ -62,8 +61,7 @@ from representer.estimators.ngram_contributions import (
     with_gaps,
 )
 from representer.estimators.parameters import LanguageParameters
-from representer.estimators.pool import Moments, Pool
-from representer.estimators.targets import Classes, centered
+from representer.estimators.targets import Classes, Moments, centered
 from representer.kernels.sequences import strings_of
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.models.softmax import TiedSoftmax

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from representer.data.language import LanguageVocabulary
 from representer.errors import KindError
-from representer.estimators.explanation import NETWORK
+from representer.estimators.explanation import NETWORK, explanations_of
 from representer.estimators.fitting import seed_of
 from representer.estimators.language_training import LanguageInputs, figures, generate, lines_of
-from representer.estimators.results import about, explanations_of
+from representer.estimators.results import about
 from representer.report.metrics import mean_over_lines, perplexity_interval
 from representer.report.page import Predictions, Results
 from representer.training.config import best_index

@@ -28,8 +28,8 @@ from representer.data.language import (
 )
 from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators.fitting import epochs_for, trainer_options
+from representer.estimators.halves import Pool
 from representer.estimators.parameters import DECAYS, LanguageParameters, in_common
-from representer.estimators.pool import Pool
 from representer.functional import activation_regularization
 from representer.kernels.sequences import as_sequence, column_of
 from representer.models import LanguageModelConfig, LanguageNetwork

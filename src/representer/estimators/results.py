@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +11,16 @@ from torch import nn
 
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators.base import is_plain
-from representer.estimators.conformal import Conformal
-from representer.estimators.explanation import KERNEL, NETWORK, Part
+from representer.estimators.explanation import KERNEL, NETWORK, Part, explanations_of
 from representer.estimators.fitting import batch_size_for, monitored
-from representer.estimators.label_sets import LabelSets, f1_scores
-from representer.estimators.targets import Classes, Numbers, Target, columns_of, require_same_length
+from representer.estimators.label_sets import LabelSets, f1_scores, joined_labels
+from representer.estimators.targets import (
+    Numbers,
+    Target,
+    classes_of,
+    columns_of,
+    require_same_length,
+)
 from representer.kernels.sequences import as_sequence
 from representer.report.metrics import accuracy_interval, effective_count
 from representer.report.page import (
@@ -25,7 +30,6 @@ from representer.report.page import (
     figures_by_target,
     mistakes,
     points,
-    shown,
     worst,
 )
 from representer.training.config import best_index
@@ -34,14 +38,6 @@ from representer.training.generators import fingerprint
 if TYPE_CHECKING:
     from representer.estimators.base import Estimator
     from representer.estimators.supervised import SupervisedEstimator
-
-
-def classes_of(target: Target) -> list[list[str]]:
-    """Return the names of the classes of each target as text; none for numbers."""
-    columns = columns_of(target)
-    if isinstance(target, LabelSets):
-        return [["no", "yes"] for _ in target.labels]
-    return [[str(name) for name in one.names] for one in columns if isinstance(one, Classes)]
 
 
 def result_columns(names: Sequence[str], values: NDArray[Any], target: Target) -> list[Column]:
@@ -54,41 +50,6 @@ def result_columns(names: Sequence[str], values: NDArray[Any], target: Target) -
     return [
         Column(name, table[:, k], own)
         for k, (name, own) in enumerate(zip(names or [""], classes, strict=True))
-    ]
-
-
-def predictions_of(estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
-    """Return an estimator's predictions of each target.
-
-    Raises:
-        DataError: They are not finite.
-    """
-    conformal: Conformal | None = estimator.conformal_
-    if isinstance(estimator.target_, Numbers):
-        mean, deviation = estimator.predict(objects, return_std=True)
-        table = deviation.reshape(len(deviation), -1)
-        halves = [None] * table.shape[1] if conformal is None else conformal.half_widths(table).T
-        columns = (mean.reshape(len(mean), -1).T, table.T, halves)
-        return [
-            Predictions(own, deviations=off, half_widths=half)
-            for own, off, half in zip(*columns, strict=True)
-        ]
-    chances = estimator.predict_proba(objects)
-    if isinstance(estimator.target_, LabelSets):
-        are_there = chances > estimator.thresholds_
-        return [
-            Predictions(label.astype(np.int64), np.stack([1 - p, p], axis=1))
-            for p, label in zip(chances.T, are_there.T, strict=True)
-        ]
-    tables = chances if isinstance(chances, list) else [chances]
-    sets = (
-        [None] * len(tables)
-        if conformal is None
-        else conformal.sets(tables, classes_of(estimator.target_))
-    )
-    return [
-        Predictions(table.argmax(axis=1), table, sets=own)
-        for table, own in zip(tables, sets, strict=True)
     ]
 
 
@@ -113,25 +74,6 @@ def sets_as_classes(
     return Column("", truth, classes), Predictions(values, chances=chances)
 
 
-def sets_of(
-    target: LabelSets, predictions: Sequence[Predictions]
-) -> list[tuple[list[str], dict[str, float]]]:
-    """Return the predicted labels of each object, and the probability of every label."""
-    names, found = [*map(str, target.labels)], []
-    for row in range(len(predictions[0].values)):
-        cells = [(own.values[row], own.probabilities) for own in predictions]
-        there = [name for name, (value, _) in zip(names, cells, strict=True) if value]
-        chances = {name: float(table[row, 1]) for name, (_, table) in zip(names, cells, strict=True)
-                   if table is not None}  # fmt: skip
-        found.append((there, chances))
-    return found
-
-
-def joined_labels(labels: Iterable[Any]) -> str:
-    """Return the labels of an object as one text."""
-    return ", ".join(map(str, labels)) or "no label"
-
-
 def right_sets(columns: Sequence[Column], predictions: Sequence[Predictions]) -> NDArray[np.bool_]:
     """Return which objects have all labels right ``(N,)``; see `sets_as_classes`."""
     pairs = zip(columns, predictions, strict=True)
@@ -151,33 +93,6 @@ def figures_of_sets(
     scores = f1_scores(truth, np.stack([own.values for own in predictions], 1))
     return scores | {"count": len(right), "accuracy": float(right.mean()),
                      "accuracy_interval": list(interval)}  # fmt: skip
-
-
-def explanations_of(
-    estimator: Any, objects: Sequence[Any], predictions: Sequence[Predictions],
-    numbers: Sequence[int], noun: str, top: int, targets: Sequence[str] = (),
-    truths: Sequence[Any] = (),
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the explanation of each object, as in explanations.json, with its true value if known.
-
-    Raises:
-        KindError: Its predictions have no contributions.
-    """
-    names = (classes_of(estimator.target_) or [[]])[0]
-    first = f"{targets[0]}: " if len(targets) > 1 else ""
-    target: Target = estimator.target_
-    sets = sets_of(target, predictions) if isinstance(target, LabelSets) else []
-    estimator, entries = estimator.on_cpu(), []
-    for i, explanation in enumerate(estimator.explain(objects, top)):
-        predicted = first + shown(predictions[0], i, names)
-        if sets:
-            there, chances = sets[i]
-            best = max(chances, key=lambda name: chances[name])
-            predicted = f"{joined_labels(there)}; the score of {best}"
-        entry = explanation.entry(noun, numbers[i], predicted)
-        known = {"truth": str(truths[i])} if len(truths) else {}
-        entries.append(entry | known | estimator.explanation_details(objects[i], explanation))
-    return entries
 
 
 def explain_rows(
@@ -235,7 +150,7 @@ def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples:
     explained: list[dict[str, Any]] = []
     if X is not None:
         objects = estimator.checked_objects(X)
-        predictions = predictions_of(estimator, objects)
+        predictions = estimator.predictions(objects)
         names = _names(estimator)
         if y is not None:
             columns = _columns(estimator, objects, y)

@@ -17,15 +17,15 @@ from representer.estimators.explanation import (
     KERNEL,
     NETWORK,
     Contribution,
+    Explained,
     Explanation,
     Places,
 )
 from representer.estimators.fitting import shuffled
 from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.parameters import SequenceKernelParameters
-from representer.estimators.pool import Explained
-from representer.estimators.results import classes_of
 from representer.estimators.supervised import Classifier, Regressor
+from representer.estimators.targets import classes_of
 from representer.kernels import KmerKernel, StringKernel
 from representer.kernels.kernel import Kernel
 from representer.kernels.kmer_kernel import Letters, Logo

@@ -18,12 +18,12 @@ from representer.estimators.explanation import (
     KERNEL,
     NETWORK,
     Contribution,
+    Explained,
     Explanation,
     Places,
 )
 from representer.estimators.fitting import shuffled
 from representer.estimators.parameters import SeriesParameters
-from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import MemoryLedger, stack_readout

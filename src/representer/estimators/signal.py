@@ -23,13 +23,13 @@ from representer.estimators.explanation import (
     KERNEL,
     NETWORK,
     Contribution,
+    Explained,
     Explanation,
     Places,
 )
 from representer.estimators.fitting import shuffled
 from representer.estimators.kernel_machine import CANDIDATES
 from representer.estimators.parameters import SignalParameters, in_samples
-from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier
 from representer.estimators.targets import centered, columns_of, pair_of, require_same_length
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies

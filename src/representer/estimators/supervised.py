@@ -33,7 +33,7 @@ from representer.estimators.conformal import (
     cross_scores,
     number_scores,
 )
-from representer.estimators.explanation import NETWORK, Explanation
+from representer.estimators.explanation import NETWORK, Explained, Explanation
 from representer.estimators.fitting import (
     Examples,
     Inputs,
@@ -45,6 +45,7 @@ from representer.estimators.fitting import (
 )
 from representer.estimators.halves import (
     CALIBRATION,
+    UNCALIBRATED,
     LabeledObjects,
     fit_parts,
     network_moments,
@@ -52,26 +53,29 @@ from representer.estimators.halves import (
 from representer.estimators.improvement import suggestions
 from representer.estimators.kernel_machine import CANDIDATES, FeatureKernel, KernelMachine
 from representer.estimators.label_sets import LabelSets, f1_scores
-from representer.estimators.pool import UNCALIBRATED, Explained, Moments
 from representer.estimators.results import results_of
 from representer.estimators.targets import (
     Classes,
     ClassTable,
+    Moments,
     Numbers,
     Target,
+    are_known_values,
     as_labels,
     chances_of,
     checked_weights,
+    classes_of,
     columns_of,
     groups_of,
     is_table,
     known_values,
     pair_of,
     require_same_length,
+    score_weights,
     splits_of,
 )
 from representer.kernels.sequences import as_sequence
-from representer.report.page import rates_by
+from representer.report.page import Predictions, rates_by
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
@@ -184,6 +188,10 @@ class SupervisedEstimator(Estimator):
     @abstractmethod
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the prediction for each object."""
+
+    @abstractmethod
+    def predictions(self, objects: Sequence[Any]) -> list[Predictions]:
+        """Return the predictions of each target, with what the metrics of a report need."""
 
     # ---- what a user calls
 
@@ -448,11 +456,23 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
 
         With several labels an object, it is that of each label ``(N, K)``.
         """
-        outputs = self._predicted(X)
+        outputs = np.concatenate([scores for scores, _ in self.checked_moments(X)], axis=1)
         return self.target_.probabilities(outputs)
 
-    def _predicted(self, X: Any) -> NDArray[np.float64]:
-        return np.concatenate([scores for scores, _ in self.checked_moments(X)], axis=1)
+    def predictions(self, objects: Sequence[Any]) -> list[Predictions]:
+        chances = self.predict_proba(objects)
+        if isinstance(self.target_, LabelSets):
+            are_there = chances > self.thresholds_
+            return [
+                Predictions(label.astype(np.int64), np.stack([1 - p, p], axis=1))
+                for p, label in zip(chances.T, are_there.T, strict=True)
+            ]
+        tables = chances if isinstance(chances, list) else [chances]
+        sets: Any = [None] * len(tables)
+        if self.conformal_ is not None:
+            sets = self.conformal_.sets(tables, classes_of(self.target_))
+        pairs = zip(tables, sets, strict=True)
+        return [Predictions(table.argmax(axis=1), table, sets=own) for table, own in pairs]
 
     def predict_set(self, X: Any, *, groups: Any = None) -> list[Any]:
         """Return the labels in the prediction set of each object, the most probable first.
@@ -524,17 +544,17 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         y = as_sequence(y)
         if isinstance(self.target_, LabelSets):
             truth, are_there = self._label_sets(X, y)
-            weights = _score_weights(sample_weight, truth)
+            weights = score_weights(sample_weight, truth)
             return float(np.average((are_there == truth).all(axis=1), weights=weights))
         if isinstance(self.target_, Classes):
             truth, chances = self.target_.numbers(y), self.predict_proba(X)
             require_same_length(chances, truth)
-            weights = _score_weights(sample_weight, truth)
+            weights = score_weights(sample_weight, truth)
             return float(np.average(chances.argmax(axis=1) == truth, weights=weights))
         values = self.target_.numbers(y)
         predicted = np.stack([p.argmax(axis=1) for p in self.predict_proba(X)], axis=1)
         require_same_length(predicted, values)
-        weights = _score_weights(sample_weight, values)[:, None] * _are_known(values)
+        weights = score_weights(sample_weight, values)[:, None] * are_known_values(values)
         return float(np.average(predicted == values, weights=weights))
 
     def f1_scores(self, X: Any, y: Any) -> dict[str, float]:
@@ -549,19 +569,6 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         truth, chances = self.target_.encode(y), self.predict_proba(X)
         require_same_length(chances, truth)
         return truth, chances > self.thresholds_
-
-
-def _score_weights(sample_weight: Any, truth: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the weight of each row ``(N,)``, 1 by default."""
-    return np.ones(len(truth)) if sample_weight is None else checked_weights(sample_weight, truth)
-
-
-def _are_known(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where there are values to score with, or raise a `DataError` if nowhere."""
-    known = ~np.isnan(values)
-    if not known.any():
-        raise DataError("y has no known value", fix="Score with rows whose target is known.")
-    return known
 
 
 class Regressor(RegressorMixin, SupervisedEstimator):
@@ -591,14 +598,23 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         found, means, deviations = self.checked_moments(X), [], []
         units = zip(self.target_.means, self.target_.scales, strict=True)
         for moments, (mean, scale), own in zip(found, units, self.targets_, strict=True):
-            left = next(
-                iter(own.calibrations.values()), UNCALIBRATED
-            )  # of a half without the other
+            # one of a half without the other
+            left = next(iter(own.calibrations.values()), UNCALIBRATED)
             calibration = own.calibrations.get(self.answer, left)
             means.append(mean + scale * moments[0])
             deviations.append(calibration.deviations(scale**2 * moments[1]))
         mean = self._shaped(np.concatenate(means, axis=1))
         return (mean, self._shaped(np.concatenate(deviations, axis=1))) if return_std else mean
+
+    def predictions(self, objects: Sequence[Any]) -> list[Predictions]:
+        means, deviations = (
+            table.reshape(len(table), -1) for table in self.predict(objects, return_std=True)
+        )
+        halves: Any = [None] * means.shape[1]
+        if self.conformal_ is not None:
+            halves = self.conformal_.half_widths(deviations).T
+        columns = zip(means.T, deviations.T, halves, strict=True)
+        return [Predictions(mean, deviations=off, half_widths=half) for mean, off, half in columns]
 
     def predict_interval(
         self, X: Any, *, groups: Any = None
@@ -677,8 +693,8 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         truth, predicted = self.target_.encode(as_sequence(y)), self.predict(X)
         require_same_length(predicted, truth)
         predicted = predicted.reshape(truth.shape)
-        weights = _score_weights(sample_weight, truth)
-        scores, are_known = [], _are_known(truth)
+        weights = score_weights(sample_weight, truth)
+        scores, are_known = [], are_known_values(truth)
         for k in np.flatnonzero(are_known.any(axis=0)):
             rows = are_known[:, k]
             scores.append(r2_score(truth[rows, k], predicted[rows, k], sample_weight=weights[rows]))

@@ -391,6 +391,7 @@ class Numbers:
 
 Column = Classes | LabelSets | Numbers
 Target = Column | ClassTable
+Moments = tuple[NDArray[np.float64], NDArray[np.float64]]  # scores and their variances (N, W)
 
 
 @dataclass(frozen=True)
@@ -417,6 +418,14 @@ def columns_of(target: Target) -> list[Column]:
         return list(target.columns)
     pairs = zip(target.means, target.scales, strict=True)
     return [Numbers((mean,), (scale,), target.is_single) for mean, scale in pairs]
+
+
+def classes_of(target: Target) -> list[list[str]]:
+    """Return the names of the classes of each target as text; none for numbers."""
+    columns = columns_of(target)
+    if isinstance(target, LabelSets):
+        return [["no", "yes"] for _ in target.labels]
+    return [[str(name) for name in one.names] for one in columns if isinstance(one, Classes)]
 
 
 def known_values(target: Target, values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -538,6 +547,19 @@ def checked_weights(sample_weight: Any, objects: Any) -> NDArray[np.float64]:
         problem = f"sample_weight[{row}] is {weights[row]:g}"
         raise DataError(problem, fix="Pass non-negative numbers that are not all 0.")
     return weights
+
+
+def score_weights(sample_weight: Any, truth: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the weight of each row ``(N,)``, 1 by default."""
+    return np.ones(len(truth)) if sample_weight is None else checked_weights(sample_weight, truth)
+
+
+def are_known_values(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where there are values to score with, or raise a `DataError` if nowhere."""
+    known = ~np.isnan(values)
+    if not known.any():
+        raise DataError("y has no known value", fix="Score with rows whose target is known.")
+    return known
 
 
 def groups_of(groups: Any, X: Any) -> NDArray[np.str_]:

@@ -31,6 +31,7 @@ from representer.estimators.explanation import (
     KERNEL,
     NETWORK,
     Contribution,
+    Explained,
     Explanation,
     Places,
 )
@@ -48,7 +49,6 @@ from representer.estimators.parameters import (
     VECTORS,
     TextParameters,
 )
-from representer.estimators.pool import Explained
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import StackReadout, reference_card, stack_readout

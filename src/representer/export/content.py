@@ -15,10 +15,10 @@ from representer.errors import KindError
 from representer.estimators import LanguageModel, SignalClassifier
 from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.graph import GraphEnsembleEstimator
+from representer.estimators.halves import UNCALIBRATED
 from representer.estimators.kernel_halves import KernelFeatures, KernelHalves
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.molecule import MoleculeNetwork
-from representer.estimators.pool import UNCALIBRATED
 from representer.estimators.sequence import SequenceHalves
 from representer.estimators.series import SeriesHalves
 from representer.estimators.targets import Numbers, columns_of

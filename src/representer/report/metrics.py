@@ -485,15 +485,8 @@ def slug(text: str) -> str:
     return re.sub(r"\W+", "-", text.lower()).strip("-")
 
 
-def headings(page: str) -> list[tuple[str, Markup]]:
-    """Return anchor and text of each section of a page, for its table of contents."""
-    from markupsafe import Markup
-
-    return [(at, Markup(text)) for at, text in re.findall(r'<h2 id="(.*?)">(.*?)</h2>', page)]
-
-
 FILTERS = {one.__name__: one for one in (
-    percent, points, count, rounded, signed, equation, slug, headings
+    percent, points, count, rounded, signed, equation, slug
 )}  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -509,6 +510,14 @@ def render(results: Results) -> str:
     return _environment().get_template(page.template).render(shown | page.context(results))
 
 
+def _headings(page: str) -> list[tuple[str, Any]]:
+    """Return anchor and text of each section of a page, for its table of contents."""
+    from markupsafe import Markup
+
+    headings = re.findall(r'<h2 id="(.*?)">(.*?)</h2>', page)
+    return [(anchor, Markup(text)) for anchor, text in headings]
+
+
 def _of_language(run: Results) -> dict[str, Any]:
     curves = figures.perplexity_curves(run.history) if run.history else ""
     return {"curves": curves, "screen": summary.of_text(run)}
@@ -617,7 +626,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= FILTERS
+    environment.filters |= FILTERS | {"headings": _headings}
     return environment
 
 

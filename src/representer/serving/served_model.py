@@ -18,15 +18,16 @@ from representer.data.graphs import parse_graph, tree_record
 from representer.data.signals import Standardization
 from representer.errors import ArgumentError, DataError, KindError, RepresenterError
 from representer.estimators import base
+from representer.estimators.explanation import explanations_of
 from representer.estimators.graph_inputs import PlainGraph
-from representer.estimators.label_sets import LabelSets
+from representer.estimators.label_sets import LabelSets, sets_of
 from representer.estimators.language import LanguageModel
 from representer.estimators.language_training import LAST
 from representer.estimators.parameters import AUTO
-from representer.estimators.results import classes_of, explanations_of, predictions_of, sets_of
 from representer.estimators.sequence import read_sequences
 from representer.estimators.series import read_series
 from representer.estimators.signal import SignalClassifier, SignalInputs, check_windows
+from representer.estimators.targets import classes_of
 from representer.models.signal_classifier import SignalStream
 from representer.report.page import Predictions
 from representer.serving.limits import Limits
@@ -110,7 +111,7 @@ class ServedModel:
             words = self.estimator.tokens_
             pairs = zip(numbers.tolist(), chances.tolist(), strict=True)
             return [{"prediction": words[k], "probability": chance} for k, chance in pairs]
-        tables = predictions_of(self.estimator, objects)
+        tables = self.estimator.predictions(objects)
         if isinstance(target := self.estimator.target_, LabelSets):
             return [{"prediction": there, "probabilities": chances}
                     for there, chances in sets_of(target, tables)]  # fmt: skip
@@ -136,7 +137,7 @@ class ServedModel:
         if isinstance(self.estimator, LanguageModel):
             found = self.estimator.explain(objects, top)
             return [one.entry("text", row, one.prediction) for row, one in enumerate(found, 1)]
-        predictions, numbers = predictions_of(self.estimator, objects), range(1, len(objects) + 1)
+        predictions, numbers = self.estimator.predictions(objects), range(1, len(objects) + 1)
         noun = self.estimator.noun
         return explanations_of(
             self.estimator, objects, predictions, numbers, noun, top, self.targets

@@ -12,9 +12,8 @@ import numpy as np
 
 from representer.data.tables import left_out
 from representer.errors import say
-from representer.estimators.joint_target import JointTarget
+from representer.estimators.halves import JointTarget, Pool
 from representer.estimators.kernel_machine import KernelMachine, compressed
-from representer.estimators.pool import Pool
 from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.targets import Numbers
 from representer.kernels.two_sample import TwoSample, permutation_test

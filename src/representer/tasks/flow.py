@@ -28,7 +28,6 @@ from representer.estimators.results import (
     environment_of,
     model_name,
     parameter_counts,
-    predictions_of,
     sets_as_classes,
 )
 from representer.estimators.supervised import SupervisedEstimator
@@ -471,7 +470,7 @@ class EstimatorTask(EstimatorUse):
 
     def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
         """Return the predictions for the test objects, of each target."""
-        return predictions_of(estimator, data.parts["test"].objects)
+        return estimator.predictions(data.parts["test"].objects)
 
     def check_network(self, config: Any, data: Data) -> None:
         """Raise now what a training would raise later, such as an option of another cell."""

@@ -21,8 +21,8 @@ from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators.halves import CALIBRATION
-from representer.estimators.label_sets import LabelSets
-from representer.estimators.results import joined_labels, result_columns
+from representer.estimators.label_sets import LabelSets, joined_labels
+from representer.estimators.results import result_columns
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target, splits_of
 from representer.report.page import Column
 

@@ -18,8 +18,7 @@ from representer.data.tables import MISSING, LeftOut
 from representer.data.tables.files import COMPRESSIONS, GUARDED, guard_formula, uncompressed
 from representer.data.tables.reading import kind_of, table_files
 from representer.errors import ArgumentError, DataError, StorageError, printable, say
-from representer.estimators.label_sets import LabelSets
-from representer.estimators.results import sets_of
+from representer.estimators.label_sets import LabelSets, sets_of
 from representer.jobs import completed
 from representer.report.page import Predictions
 from representer.storage import atomic

@@ -18,18 +18,13 @@ from representer.data.splits import MOST, SPLITS, TRAINED
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import base
+from representer.estimators.explanation import explanations_of
 from representer.estimators.improvement import suggestions
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.parameters import AUTO
-from representer.estimators.results import (
-    classes_of,
-    explanations_of,
-    figures_of_sets,
-    predictions_of,
-    result_columns,
-)
+from representer.estimators.results import figures_of_sets, result_columns
 from representer.estimators.supervised import NOT_FINITE
-from representer.estimators.targets import Numbers, columns_of
+from representer.estimators.targets import Numbers, classes_of, columns_of
 from representer.report import write_report
 from representer.report.page import EXPLAINED, Predictions, figures_by_target
 from representer.storage import atomic
@@ -390,7 +385,7 @@ class EstimatorUse(ABC):
     def _predictions(
         self, run: str | Path, estimator: Any, objects: Sequence[Any]
     ) -> list[Predictions]:
-        return predictions_of(estimator, objects)
+        return estimator.predictions(objects)
 
 
 def numbers_in(objects: Objects, column: str) -> NDArray[np.float64]:

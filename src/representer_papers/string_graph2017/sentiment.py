@@ -23,9 +23,8 @@ from representer.data.text import (
     read_vectors,
 )
 from representer.errors import ArgumentError
-from representer.estimators import TextClassifier, base
+from representer.estimators import TextClassifier
 from representer.estimators.fitting import Examples, training_task
-from representer.estimators.results import predictions_of
 from representer.estimators.targets import Classes
 from representer.estimators.text import TextInputs
 from representer.models import StackedClassifier, StackedClassifierConfig
@@ -272,7 +271,8 @@ def run_sentiment(
     estimator.target_ = data.target
     estimator.examples_ = {name: len(data.parts[name]) for name in ("train", "valid")}
     estimator.inputs_ = inputs = _EqualLengths(data.inputs.vocabulary, "blanks", None)
-    base.describe(folder, estimator, model, {"text": "text", "label": "label"})
+    estimator.reading_ = {"text": "text", "label": "label"}
+    estimator.write_description(folder, model)
     train, valid = (Examples(data.encoded[name], data.values[name]) for name in ("train", "valid"))
     parameters = TextClassifier(batch_size=config.batch_size)
     task = training_task(parameters, inputs, data.target, train, valid, config.seed)
@@ -282,7 +282,7 @@ def run_sentiment(
     result = trainer.fit()
     trainer.restore_best()
     estimator.network_ = model.eval()
-    predictions = predictions_of(estimator, data.parts["test"].objects)
+    predictions = estimator.predictions(data.parts["test"].objects)
     parts = {"word vectors": model.embedding, "layers": model.layers, "output": model.output}
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
     counts["all"] = sum(counts.values())

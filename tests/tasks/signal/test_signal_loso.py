@@ -18,7 +18,7 @@ from representer.data.signals.recordings import KINDS
 from representer.data.splits import Fold
 from representer.errors import ArgumentError, Interrupted
 from representer.estimators import SignalClassifier, kernel_machine
-from representer.estimators.pool import Pool
+from representer.estimators.halves import Pool
 from representer.storage import checkpoint
 from representer.storage.run import RunFiles, RunFolder
 from representer.tasks import flow

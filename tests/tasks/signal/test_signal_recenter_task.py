@@ -12,7 +12,6 @@ import pytest
 from representer.data.signals import Recordings, write_npz
 from representer.errors import ArgumentError
 from representer.estimators import SignalClassifier
-from representer.estimators.results import predictions_of
 from representer.report.page import Predictions
 from representer.storage.run import RunFolder, UnsavedRun
 from representer.tasks.signal.data import final_fold, windows_of, windows_to_fit
@@ -58,7 +57,7 @@ def test_the_task_predicts_each_subject_by_its_windows(run):
     (own,) = FLOW._checked(run, estimator, windows)
     chances = estimator.predict_proba(new.signals, groups=new.subjects)
     np.testing.assert_allclose(chances_of(own), chances, atol=1e-9)
-    (mixed,) = predictions_of(estimator, [*new.signals])
+    (mixed,) = estimator.predictions([*new.signals])
     assert np.abs(chances_of(mixed) - chances).max() > 0.01
 
 

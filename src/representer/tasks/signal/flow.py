@@ -19,8 +19,7 @@ from representer.errors import ArgumentError, DataError, KindError, say
 from representer.estimators import SignalClassifier
 from representer.estimators.explanation import Example
 from representer.estimators.parameters import AUTO
-from representer.estimators.results import classes_of
-from representer.estimators.targets import Classes
+from representer.estimators.targets import Classes, classes_of
 from representer.explain import (
     band_importance,
     combined_lags,
