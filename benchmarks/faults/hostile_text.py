@@ -214,7 +214,7 @@ def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     from representer.models import SequenceClassifierConfig, SequenceNetwork
     from representer.storage import atomic
     from representer.storage.run import RunFolder
-    from representer.tasks.predictions import write_table
+    from representer.tasks.use import write_table
     from representer.tasks.worklist import WorkList
 
     model = SequenceNetwork(SequenceClassifierConfig(9, 2, embedding_size=3, hidden_size=4))

@@ -26,9 +26,9 @@ from representer.estimators import TextClassifier
 from representer.jobs import workers
 from representer.kernels import Nystroem, StringKernel, gram
 from representer.tasks.options import Task
-from representer.tasks.predictions import predict_parts
 from representer.tasks.registry import TASKS
 from representer.tasks.text_options import TextReading
+from representer.tasks.use import predict_parts
 
 BLOCK = 8
 

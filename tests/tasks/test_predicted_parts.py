@@ -14,8 +14,8 @@ from cli.conftest import QUICK, Outcome, write_table
 from representer.cli.main import entry_point
 from representer.jobs import workers
 from representer.tasks.options import Task
-from representer.tasks.predictions import RECORD, RESULTS, predict_parts
 from representer.tasks.registry import TASKS
+from representer.tasks.use import RECORD, RESULTS, predict_parts
 from undrawn import undrawn
 
 

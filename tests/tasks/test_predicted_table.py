@@ -18,14 +18,8 @@ from representer.data.tables import Dropped, Grid, read_grid
 from representer.data.tables.files import unguard_formula
 from representer.errors import DataError
 from representer.report.page import Predictions
-from representer.tasks.objects import Objects
-from representer.tasks.predictions import (
-    as_csv,
-    check_output,
-    predicted_table,
-    shown_cell,
-    write_table,
-)
+from representer.tasks.objects import Objects, shown_cell
+from representer.tasks.use import as_csv, check_output, predicted_table, write_table
 
 
 def block(first: int, texts: list[str], source: str = "a.csv") -> Objects:

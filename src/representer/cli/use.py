@@ -99,7 +99,7 @@ def _predict_parts(arguments: Any, task: Any, data: Any, options: list[Any]) -> 
     if arguments.backend == "loky" and arguments.address is not None:
         raise ArgumentError("address", arguments.address, "nothing with --backend loky")
     from representer.jobs import workers
-    from representer.tasks.predictions import predict_parts
+    from representer.tasks.use import predict_parts
 
     with workers(arguments.backend, arguments.jobs, arguments.address):
         predict_parts(

@@ -55,7 +55,6 @@ from representer.tasks.options import (
     refuse_parameters_of_others,
     without_data,
 )
-from representer.tasks.predictions import as_csv
 from representer.tasks.results import (
     Baseline,
     Facts,
@@ -72,7 +71,7 @@ from representer.tasks.results import (
     tested,
     verdicts,
 )
-from representer.tasks.use import EstimatorUse
+from representer.tasks.use import EstimatorUse, as_csv
 from representer.tasks.worklist import WorkList
 from representer.training.config import EXECUTION, TrainerConfig, plain, require_same
 

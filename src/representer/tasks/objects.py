@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections import Counter
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from representer.checks import is_missing, measured, parse_number, written_number
 from representer.data.splits import PARTS, TRAINED, Fold, Splits, as_hex
 from representer.data.stored import Stored, most, take
-from representer.data.tables import Dropped, Grid, LabelMap, LeftOut
+from representer.data.tables import MISSING, Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators.halves import CALIBRATION
@@ -234,6 +235,16 @@ def none_usable(
     """Return the error of objects of which none can be used."""
     problem = f"none of the {count} {noun}s can be used ({', '.join(sorted(dropped.counts))})"
     return DataError(problem, file=source, column=column, fix=fix)
+
+
+def shown_cell(value: object) -> str:
+    """Return the text of an input cell in CSV."""
+    if isinstance(value, str):
+        return value
+    if value is None or value is MISSING:
+        return ""
+    is_json = isinstance(value, (bool, int, float, list, dict))
+    return json.dumps(value, ensure_ascii=False, default=str) if is_json else str(value)
 
 
 def strings_of(strings: Sequence[str], noun: str, reading: dict[str, Any]) -> Objects:

@@ -36,7 +36,6 @@ from representer.storage.run import RunFolder, UnsavedRun, make_folder, require_
 from representer.tasks.flow import FOLDS, EstimatorComparison, EstimatorTask
 from representer.tasks.objects import Data, Objects, Split
 from representer.tasks.options import defaults
-from representer.tasks.predictions import as_csv, check_output, write_table
 from representer.tasks.results import (
     Baseline,
     FoldResult,
@@ -75,7 +74,7 @@ from representer.tasks.signal_options import (
     SignalReading,
     Streaming,
 )
-from representer.tasks.use import Inputs
+from representer.tasks.use import Inputs, as_csv, check_output, write_table
 from representer.training import generators
 
 # Explain the models of a signal run: wavelets, common oscillations, bands and phase lags.
