@@ -25,14 +25,13 @@ from representer.report.figures import (
 )
 from representer.report.metrics import (
     decimals_of,
-    headings,
     points,
     rounded,
     signed,
     slug,
     wilson_interval,
 )
-from representer.report.page import Results, _of_target, by_target
+from representer.report.page import Results, _of_target, by_target, headings
 from representer.report.summary import AHEAD, BEHIND, LEVEL, trust_in_classes, trust_in_intervals
 from undrawn import undrawn
 

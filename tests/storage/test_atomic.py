@@ -171,17 +171,17 @@ def test_a_line_that_does_not_fit_is_not_appended(
 # What writes to a path by itself, and why a link there does no harm.
 WRITERS = {
     "cli/errors.py open": "the null device", "cli/main.py open": "the null device",
-    "cli/parser.py open": "in a temporary folder",
+    "cli/parser.py open": "in a temporary folder", "hub.py save": "an estimator's own",
     "kernels/gram.py open": "named by the user: a matrix larger than memory, and its journal",
     "kernels/gram.py open_memmap": "the same", "kernels/gram.py save": "of a hash, in memory",
     "models/hub.py copyfile": "in a temporary folder", "storage/atomic.py open": "here",
-    "tasks/predictions.py open": "a device or a pipe, named by the user",
+    "tasks/use.py open": "a device or a pipe, named by the user",
 }  # fmt: skip
 CALLS = {
     "copy2", "copyfile", "copytree", "save", "savefig", "savez",
     "savez_compressed", "tofile",
 }  # fmt: skip
-OF_THIS_LIBRARY = {"base", "safetensors.torch", ""}  # they write through `atomic`, or to memory
+OF_THIS_LIBRARY = {"safetensors.torch", ""}  # they write through `atomic`, or to memory
 
 
 def test_every_file_is_written_by_the_functions_that_refuse_links() -> None:

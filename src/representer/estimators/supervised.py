@@ -156,9 +156,7 @@ class SupervisedEstimator(Estimator):
     def _warn(self, objects: Any) -> None:
         """Warn of objects that differ from those of the training."""
         if empty := [row for row, one in enumerate(objects) if not self._has_content(one)]:
-            shown = ", ".join(f"X[{row}]" for row in empty[:5]) + (
-                ", ..." if len(empty) > 5 else ""
-            )
+            shown = ", ".join(f"X[{row}]" for row in empty[:5]) + ", ..." * (len(empty) > 5)
             warnings.warn(
                 f"{len(empty):,} of {len(objects):,} {self.noun}s have nothing that training had: "
                 f"{shown}. Their predictions say nothing about them.",

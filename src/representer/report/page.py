@@ -510,7 +510,7 @@ def render(results: Results) -> str:
     return _environment().get_template(page.template).render(shown | page.context(results))
 
 
-def _headings(page: str) -> list[tuple[str, Any]]:
+def headings(page: str) -> list[tuple[str, Any]]:
     """Return anchor and text of each section of a page, for its table of contents."""
     from markupsafe import Markup
 
@@ -626,7 +626,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= FILTERS | {"headings": _headings}
+    environment.filters |= FILTERS | {"headings": headings}
     return environment
 
 

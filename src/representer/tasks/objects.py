@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -604,3 +605,49 @@ def _positions(
         return splits.parts(shares, seed)
     except DataError as error:
         raise DataError(str(error), file=main.labels_file) from None
+
+
+# Objects by the columns beside them, to choose some of a pool.
+
+COMPARISONS: dict[str, Callable[..., Any]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+
+
+def numbers_in(objects: Objects, column: str) -> NDArray[np.float64]:
+    """Return the numbers of a column of the table ``(N,)``."""
+    if objects.table is None or column not in objects.table.columns:
+        names = ", ".join(objects.table.columns) if objects.table else "none"
+        problem = f"there is no column {column!r}; the columns are {names}"
+        raise DataError(problem, file=objects.source)
+    position = objects.table.columns.index(column)
+    cells = {line: row[position] for line, row in
+             zip(objects.table.lines, objects.table.rows, strict=True)}  # fmt: skip
+    numbers = []
+    for line in objects.lines:
+        try:
+            numbers.append(float(str(cells[line])))
+        except ValueError:
+            problem = f"{shown_cell(cells[line])!r} is not a number"
+            raise DataError(problem, file=objects.source, line=line, column=column) from None
+    return np.array(numbers)
+
+
+def allowed_by(objects: Objects, conditions: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which objects meet every condition ``(N,)``, such as ``weight<=500``.
+
+    Raises:
+        ArgumentError: A condition is of another form.
+        DataError: There is no such column, or a cell is no number.
+    """
+    result = np.ones(len(objects), bool)
+    for condition in conditions:
+        parts = re.fullmatch(r"(.+?)\s*(<=|>=|==|!=|<|>)\s*([^<>=!]+)", condition.strip())
+        try:
+            column, sign, limit = parts.groups() if parts else ("", "", "")
+            bound = float(limit)
+        except ValueError:
+            raise ArgumentError("where", condition, "a condition such as 'weight<=500'") from None
+        result &= COMPARISONS[sign](numbers_in(objects, column), bound)
+    return result

@@ -25,6 +25,7 @@ from representer.data.tables.reading import kind_of, table_files
 from representer.errors import ArgumentError, DataError, StorageError, printable, say
 from representer.estimators import base
 from representer.estimators.explanation import explanations_of
+from representer.estimators.improvement import suggestions
 from representer.estimators.label_sets import LabelSets, sets_of
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import figures_of_sets, result_columns
@@ -39,14 +40,15 @@ from representer.storage.run import MODEL, OF_PREDICTIONS, RunFiles, require_fin
 from representer.tasks.explained_text import as_text as as_text
 from representer.tasks.objects import (
     Objects,
+    allowed_by,
     encode_labels,
     none_usable,
+    numbers_in,
     shown_cell,
     strings_of,
     with_notes,
 )
 from representer.tasks.options import Task
-from representer.tasks.suggestion import suggested_rows
 from representer.tasks.worklist import WorkList, locked
 
 # Explained predictions of an estimator, as explanations.json and the terminal show them.
@@ -260,8 +262,21 @@ class EstimatorUse(ABC):
         estimator, objects = self.to_predict(run, data, options, device)
         if not isinstance(estimator.target_, Numbers):
             raise ArgumentError("RUN", str(run), "the run of a regression")
-        chosen: Any = {"maximize": maximize, "cost": cost, "where": where, "best": best, "of": of}
-        lines = suggested_rows(estimator, objects, self.noun, k, **chosen)
+        names = list(objects.targets)
+        if of is not None and of not in names:
+            raise ArgumentError("of", of, f"one of {', '.join(names) or 'the targets'}")
+        chosen = suggestions(
+            estimator, objects.objects, k, maximize=maximize, best=best,
+            costs=None if cost is None else numbers_in(objects, cost),
+            allowed=allowed_by(objects, where), target=names.index(of) if of else 0,
+        )  # fmt: skip
+        head = list(objects.table.head) if objects.table else [self.noun]
+        rows = dict(zip(objects.table.lines, objects.table.rows, strict=True)
+                    if objects.table else ())  # fmt: skip
+        lines: list[list[object]] = [[*head, "prediction", "uncertainty", "improvement"]]
+        for index, *numbers in chosen:
+            row = rows.get(objects.lines[index], [objects.numbers[index]])
+            lines.append([*row, *(f"{number:.6g}" for number in numbers)])
         write_table(output, [as_csv([*map(shown_cell, row)] for row in lines)])
 
     def entries(
