@@ -203,3 +203,17 @@ def test_a_key_that_divides_the_graphs_is_named_as_ignored(tmp_path, form):
         notes = read_jsonl_graphs(path).notes
         assert len(notes) == count
         assert not count or "Column 'part' is ignored" in notes[0]
+
+
+def test_nodes_that_many_graphs_declare_without_edges_are_refused(tmp_path: Path):
+    path = tmp_path / "g.jsonl"
+    graph = {"edge_index": [[0], [1]], "num_nodes": 40_000}
+    path.write_text("".join(json.dumps(graph | {"y": k % 2}) + "\n" for k in range(4)))
+    with pytest.raises(
+        DataError, match=r"line 3: the graphs up to here declare over 100,000 nodes"
+    ):
+        read_graph_file(path)
+    ring = [[*range(40_000)], [*range(1, 40_000), 0]]
+    long = json.dumps({"edge_index": ring, "num_nodes": 40_000, "y": 1})
+    path.write_text("".join(f"{long}\n" for _ in range(3)))
+    assert [x.count for x in read_graph_file(path).graphs] == [40_000] * 3

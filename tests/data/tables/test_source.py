@@ -27,10 +27,11 @@ from representer.data.tables.files import (
     TASKS,
     BlockSize,
     blocks,
+    first_lines,
     format_of,
     physical_lines,
 )
-from representer.data.tables.reading import read_blocks, read_grid, read_jsonl, table_files
+from representer.data.tables.reading import WHOLE, read_blocks, read_grid, read_jsonl, table_files
 from representer.data.text import read_tables
 from representer.errors import ArgumentError, DataError
 from representer.tasks.registry import TASKS as ALL
@@ -462,3 +463,33 @@ def test_very_many_blank_lines_are_refused_before_they_fill_the_memory(
     path.write_text(many)
     with pytest.raises(DataError, match=r"more than 3 rows without content .* Delete them"):
         read(path)
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_a_first_object_of_any_length_is_a_line(tmp_path: Path, shift: int):
+    path = tmp_path / "a.jsonl"
+    rows = [
+        {"text": "x" * shift, "vector": [0.5, [1], {"a": 2}] * 9000, "label": "a"},
+        {"text": "b"},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (grid,) = read_jsonl(path, size=WHOLE)
+    assert grid.lines == [1, 2]
+    path.write_text('{"text": "one,\u2028two", "label": "a"}\n{"text": "b", "label": "c"}\n')
+    (grid,) = read_jsonl(path, size=WHOLE)
+    assert grid.rows[0][0] == "one,\u2028two"
+
+
+def test_a_document_whose_second_line_is_long_is_a_document(tmp_path: Path):
+    path = tmp_path / "a.json"
+    path.write_text('{\n"data": ' + json.dumps([{"text": "a" * 99}] * 1000) + "}")
+    (grid,) = read_jsonl(path, size=WHOLE)
+    assert len(grid.rows) == 1000
+
+
+def test_first_lines_are_whole_and_end_where_a_text_does(tmp_path: Path):
+    path = tmp_path / "a"
+    path.write_text("".join(f"a\t{k}\x0bb{'c' * 4000}\n" for k in range(30)))
+    content = [line.split("\t")[1][:4] for line in first_lines(path, "utf-8", 1000)]
+    assert content == [f"{k}\x0bbcc"[:4] for k in range(16)]
+    assert {len(line) for line in first_lines(path, "utf-8", 9)} == {4005}

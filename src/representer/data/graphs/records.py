@@ -117,6 +117,7 @@ def _in_both_directions(values: Values, keep: NDArray[np.bool_]) -> Values:
 
 JSON_EXAMPLE = '{"nodes": ["C", "O"], "edges": [[0, 1]], "label": "a"}'
 _MOST_NODES = 1_000_000  # of a graph whose nodes are not listed
+_ISOLATED, _NODES_OF_EDGE = 100_000, 10  # of all such graphs of a file, and more for each edge
 _FOREIGN = {"edge_index", "links", "multigraph"}  # keys of PyG and NetworkX
 _FIX = f"Every line is an object such as {JSON_EXAMPLE}."
 
@@ -149,12 +150,17 @@ def read_jsonl_graphs(
             problem = f"the first object has no {name!r}"
             raise DataError(problem, file=path, line=grid.lines[0], fix=_FIX)
     graphs: list[GraphRecord] = []
-    repeated = 0
+    repeated = unlisted = 0
     for line, cells in zip(grid.lines, grid.rows, strict=True):
         try:
             fields: dict[str, Any] = dict(zip(grid.columns, cells, strict=True))
             fields = _converted(fields)
             graph = _graph(line, fields, require_labels)
+            if "edge_index" in grid.columns and isinstance(fields["nodes"], range):
+                unlisted += graph.count - _NODES_OF_EDGE * len(fields["edges"])
+            if unlisted > _ISOLATED:
+                problem = f"the graphs up to here declare over {_ISOLATED:,} nodes without edges"
+                raise InvalidGraphError(problem)
             _require_same_kinds(graph, graphs)
         except InvalidGraphError as error:
             raise DataError(str(error), file=path, line=line, fix=_FIX) from None

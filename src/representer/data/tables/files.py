@@ -90,7 +90,7 @@ MAX_EXPANSION = 250
 """Maximum expansion ratio of a compressed file, as a protection against decompression bombs; text
 has 3 to 20. The first MiB is always read."""
 
-_ALWAYS_READ = 1 << 20
+_ALWAYS_READ, _HEAD = 1 << 20, 1 << 16
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 COMPRESSIONS = tuple(_OPENERS)
 """Suffixes of compressed text files, which are decompressed while reading."""
@@ -141,10 +141,12 @@ def physical_lines(
 
 
 def first_lines(path: Path, encoding: str, count: int) -> list[str]:
-    """Return the first lines of a file, without their ends; they may be damaged, or cut."""
+    """Return the first lines of a file, without their ends; one alone may be cut, all damaged."""
     with _refusals(path), _open(path) as binary:
-        text = binary.read(1 << 16).decode(_codec(encoding), "replace")
-    return text.removeprefix("\ufeff").splitlines()[:count]
+        start = binary.read(_HEAD)
+    text = start.decode(_codec(encoding), "replace").removeprefix("\ufeff")
+    lines = [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
+    return (lines[:-1] if len(start) == _HEAD and len(lines) > 1 else lines)[:count]
 
 
 def most_bytes(size: int) -> int:

@@ -291,7 +291,8 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8", size: BlockSize = SMALL) 
 def _records(path: Path, encoding: str) -> Iterable[tuple[int, Any]]:
     """Return the value of each line, MISSING for a blank one, or the rows of one document."""
     head = next(filter(str.strip, first_lines(path, encoding, 1000)), "").strip()
-    if head[:1] == "[" or head[-1:] in ("{", "[", ",", ":"):
+    is_whole = len(head) < 1 << 14  # a longer line may be cut
+    if head[:1] == "[" or (is_whole and head[-1:] in ("{", "[", ",", ":")):
         text = "".join(physical_lines(path, encoding, longest=1 << 62))
         return enumerate(_unfolded(_parsed(path, 1, text)), 1)
     records = (
