@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from representer.errors import ArgumentError, DataError, TrainingError
-from representer.tasks.worklist import WorkList, finished, locked, outcomes
+from representer.storage.worklist import finished
+from representer.tasks.worklist import WorkList, locked, outcomes
 
 NAMES = "settings.json", "results.jsonl"
 SETTINGS = {"lr": 0.1, "trainer": {"epochs": 2}}
@@ -47,7 +48,7 @@ def test_each_value_is_on_the_disk_when_it_is_yielded(tmp_path: Path) -> None:
     work = work_in(tmp_path)
     for number, (unit, value) in enumerate(work.run(length, ("a", "bb"), lambda u: (u,), 1), 1):
         assert value == len(unit)
-        assert len(finished(tmp_path / NAMES[1], entry)) == number
+        assert len(finished(tmp_path / NAMES[1], entry)[0]) == number
     assert work_in(tmp_path).finished == {"a": 1, "bb": 2}
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import errno
 import inspect
-import json
+import operator
 import os
 import sys
 import types
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from representer.kernels.graphs import read_graphs
 from representer.kernels.kernel import Kernel, check_kernel, is_fitted
 from representer.kernels.sequences import require_several
 from representer.kernels.tree_kernels import read_trees
+from representer.storage.worklist import Finished
 
 
 class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -130,9 +130,11 @@ def block_values(kernel: Kernel, X: Any, Y: Any | None) -> np.ndarray:
 #
 # The journal is a JSON Lines file: the fingerprint of the matrix, then the corner and checksum of
 # each finished block. A block reaches the disk before its line, and checksums are compared when a
-# run continues, so that neither a kill nor damage leaves a wrong value. The first line that cannot
-# be parsed, and all that follow, are removed. The journal is also the file that is locked.
+# run continues, so that neither a kill nor damage leaves a wrong value. It is also the file that is
+# locked.
 
+MARK = "fingerprint"
+Corner = tuple[int, int]
 _HINT = "Choose another file, or delete this one and its journal."
 
 
@@ -171,19 +173,28 @@ def locked(out: Path) -> Iterator[Path]:
         lock.release()
 
 
-def checksums(journal: Path, out: Path, mark: str) -> dict[tuple[int, int], int]:
-    """Return the checksums of finished blocks by their corners; start an empty journal."""
-    lines = journal.read_bytes().split(b"\n")[:-1]
-    if not lines and out.exists():
-        raise _not_written_here(out)
-    if lines and _parsed(lines[0]) != {"fingerprint": mark}:
+def blocks_of(journal: Path, out: Path, mark: str) -> Finished[Corner, int]:
+    """Return the work list of a journal: the checksums of finished blocks by their corners."""
+    work: Finished[Any, Any] = Finished(journal, _line, _entry)
+    if not work.finished:
+        if out.exists():
+            raise _not_written_here(out)
+        work.add(MARK, mark)
+    if work.finished.get(MARK) != mark:
         expected = "the Gram matrix of this kernel, these objects and this block size"
         raise ArgumentError("out", str(out), expected, hint=_HINT)
-    entries = list(takewhile(_is_entry, map(_parsed, lines[1:])))
-    os.truncate(journal, sum(len(line) + 1 for line in lines[: 1 + len(entries)]))
-    if not lines:
-        _append(journal, {"fingerprint": mark})
-    return {(i, j): checksum for i, j, checksum in entries}
+    return work
+
+
+def _line(corner: Corner | str, value: int | str) -> Any:
+    return {MARK: value} if isinstance(corner, str) else [*corner, value]
+
+
+def _entry(line: Any) -> tuple[Corner | str, int | str]:
+    if isinstance(line, dict):
+        return MARK, line[MARK]
+    i, j, checksum = map(operator.index, line)
+    return (i, j), checksum
 
 
 def mapped(out: Path, shape: tuple[int, int]) -> tuple[np.memmap, bool]:
@@ -207,13 +218,6 @@ def mapped(out: Path, shape: tuple[int, int]) -> tuple[np.memmap, bool]:
     return matrix, is_new
 
 
-def _append(journal: Path, entry: Any) -> None:
-    with journal.open("ab") as file:
-        file.write(json.dumps(entry).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _checksum(values: np.ndarray) -> int:
     return zlib.crc32(np.ascontiguousarray(values).data)
 
@@ -224,18 +228,6 @@ def _storage_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(path, error) from error
-
-
-def _parsed(line: bytes) -> Any:
-    """Parse a line; return None if it is damaged."""
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
-
-
-def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, list) and len(entry) == 3 and all(type(n) is int for n in entry)
 
 
 def _not_written_here(out: Path) -> ArgumentError:
@@ -302,10 +294,9 @@ def _fill(
 ) -> None:  # fmt: skip
     """Compute the blocks that are missing from the file."""
     columns, is_square = (rows, True) if others is None else (others, False)
-    done = checksums(journal, out, mark)
+    work = blocks_of(journal, out, mark)
     matrix, is_new = mapped(out, (len(rows), len(columns)))
-    if is_new:
-        done = {}
+    done = {} if is_new else work.finished
 
     def tile(i: int, j: int) -> np.ndarray:
         return matrix[i : i + block, j : j + block]
@@ -331,7 +322,7 @@ def _fill(
             if is_square and i != j:
                 tile(j, i)[:] = values.T
             matrix.flush()
-            _append(journal, [i, j, _checksum(values)])
+        work.add((i, j), _checksum(values))
 
 
 def _objects(kernel: Kernel, X: Iterable[Any], name: str = "X") -> Any:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import active_children
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from representer.errors import (
     ArgumentError,
@@ -24,22 +23,20 @@ from representer.errors import (
 )
 from representer.storage import atomic
 from representer.storage.atomic import reason_of
-from representer.storage.files import parse_json, physical_memory, read_bytes
+from representer.storage.files import parse_json, read_bytes
+from representer.storage.worklist import Finished, Unit, Value
 from representer.training.config import plain, require_same
 from representer.training.generators import keep_freed_memory
 from representer.training.interruption import Interruption, Stopped
 
-Unit = TypeVar("Unit", bound=Hashable)
-Value = TypeVar("Value")
 _MOST_SETTINGS = 2**26  # bytes
 _POLL = 0.2  # seconds between looks at a signal, and at the process that started a worker
 
 
-class WorkList(Generic[Unit, Value]):
+class WorkList(Finished[Unit, Value]):
     """The finished units of some work, in a JSON Lines file, with the settings that determine them.
 
-    A unit is on the disk before it counts, a line that a kill has cut off costs its own unit alone,
-    and other settings are refused. Only the holder of the folder's lock may open one.
+    Other settings are refused. Only the holder of the folder's lock may open one, see `Finished`.
 
     Args:
         folder: The folder.
@@ -58,8 +55,8 @@ class WorkList(Generic[Unit, Value]):
         line: Callable[[Unit, Value], Mapping[str, Any]],
         entry: Callable[[dict[str, Any]], tuple[Unit, Value]],
     ) -> None:  # fmt: skip
-        path, self._path = (folder / name for name in names)
-        self.folder, self._line_of, chosen = folder, line, plain(settings)
+        path, results = (folder / name for name in names)
+        self.folder, chosen = folder, plain(settings)
         atomic.remove_leftovers(folder, say)
         before = None
         if path.exists():
@@ -73,13 +70,7 @@ class WorkList(Generic[Unit, Value]):
             require_same(before, chosen, folder)
         if before != chosen:  # new, or with more epochs
             atomic.write_json(path, chosen)
-        self.finished = finished(self._path, entry)
-        atomic.write_chunks(self._path, map(self._line, self.finished))  # no damaged lines
-
-    def add(self, unit: Unit, value: Value) -> None:
-        """Append the value of a unit."""
-        self.finished[unit] = value
-        atomic.append(self._path, self._line(unit))
+        super().__init__(results, line, entry)
 
     def run(
         self, function: Callable[..., Value], units: Collection[Unit],
@@ -102,30 +93,6 @@ class WorkList(Generic[Unit, Value]):
             else:
                 self.add(unit, outcome)
                 yield unit, outcome
-
-    def _line(self, unit: Unit) -> bytes:
-        line = self._line_of(unit, self.finished[unit])
-        return (json.dumps(line, allow_nan=False) + "\n").encode()
-
-
-def finished(
-    path: Path, entry: Callable[[dict[str, Any]], tuple[Unit, Value]]
-) -> dict[Unit, Value]:
-    """Return the values of a file of results by their units, without its damaged lines."""
-    try:
-        lines = read_bytes(path, physical_memory()).split(b"\n")[:-1]
-    except FileNotFoundError:
-        lines = []
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
-
-    def parsed(line: bytes) -> tuple[Unit, Value] | None:
-        try:
-            return entry(parse_json(line))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return None
-
-    return dict(filter(None, map(parsed, lines)))
 
 
 @contextmanager
