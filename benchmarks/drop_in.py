@@ -2,6 +2,7 @@
 
     python benchmarks/drop_in.py --runs runs/drop-in.jsonl --out docs/results/drop-in.md
     python benchmarks/drop_in.py --seeds 3 --only nn.LSTM "nn.LSTM, chrono start" nn.GRU RKMCIFG \
+        --title "Beside an LSTM with a long-memory start" \
         --runs runs/drop-in-starts.jsonl --out docs/results/drop-in-starts.md
 
 The same command continues after an interruption: finished trainings are in the file of ``--runs``.
@@ -215,6 +216,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="file to write; printed if not given")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=float, default=1.0, help="fraction of the steps")
+    parser.add_argument("--title", default="Layers as replacements", help="of the page")
     parser.add_argument("--only", nargs="+", help="names of layers and problems")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
@@ -234,7 +236,7 @@ def main() -> None:
                 keep(runs[-1], chosen.runs)
                 print(*asdict(runs[-1]).values(), file=sys.stderr)
     settings = f"Adam at {LR:g}, batches of {BATCH}, {UNITS} units"
-    write_page(chosen.out, "Layers as replacements", ABOUT.format(settings=settings), before,
+    write_page(chosen.out, chosen.title, ABOUT.format(settings=settings), before,
                *sections(runs))  # fmt: skip
 
 

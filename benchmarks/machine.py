@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import sys
 import time
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def cores() -> int:
 def command() -> str:
     """Return the command of this process, with the variables that choose instruction sets."""
     chosen = [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]
-    return " ".join([*chosen, "python", *sys.argv])
+    return " ".join([*chosen, "python", shlex.join(sys.argv)])
 
 
 def load() -> str:

@@ -1,4 +1,4 @@
-"""Links from a page into src and tests lead to copies of those files on the site.
+"""Links from a page to sources, tests and citations lead to copies of those files on the site.
 
 In the repository ``../src/...`` is right; the site, which has its own root, holds the files that
 are linked under the same paths.
@@ -12,7 +12,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-_LINK = re.compile(r"(?P<up>(?:\.\./)+)(?P<path>(?:src|tests|benchmarks)/[\w/.-]+\.\w+)")
+_LINK = re.compile(
+    r"(?P<up>(?:\.\./)+)(?P<path>(?:(?:src|tests|benchmarks)/[\w/.-]+|CITATIONS?)\.\w+)"
+)
 
 
 def on_files(files: Files, config: Any) -> Files:
