@@ -395,3 +395,15 @@ def test_the_end_of_another_process_is_not_called_a_bug():
     assert "bug" not in line
     assert code == 70
     assert "a bug" in describe(RuntimeError("something else"))[0]
+
+
+def test_a_command_that_loads_says_so_at_once_on_a_terminal(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    shown = []
+    monkeypatch.setattr(main, "_find_command", lambda words: shown.append(screen.getvalue()))
+    for words in (["explain", "RUN"], ["explain", "RUN", "--quiet"], ["fit", "text", "--help"]):
+        screen.seek(screen.truncate(0))
+        main.entry_point(words)
+    assert shown == ["loading ...\r", "", ""]

@@ -237,7 +237,7 @@ def test_the_table_names_metric_reference_and_every_row():
     assert [row[0] for row in rows] == ["both", "network", "counts", "constant"]
     assert rows[2][3] == ""
     lines = as_markdown(table())
-    assert lines[2].startswith("| both | 87.50 | ")
+    assert lines[2].startswith("| both | 87.5 | ")
     assert {line.count("|") for line in lines[:6]} == {6}
 
 
@@ -246,18 +246,18 @@ AHEAD = {"both": [ALL, ALL, ALL], "counts": [NONE, NONE, [*NONE[1:], 0]]}
 
 
 @pytest.mark.parametrize(("losses", "seconds", "expected"), [
-    (AHEAD, {}, "Use both (accuracy 100.00 %), which is ahead of counts "
-                "(+98.33, +82.70 to +113.96)."),
+    (AHEAD, {}, "Use both (accuracy 100.0 %), which is ahead of counts "
+                "(+98.3 points, +82.7 to +114.0)."),
     ({**AHEAD, "network": [ALL] * 3}, {"network": 0.2},
-     "Use both (accuracy 100.00 %), which is ahead of counts (+98.33, +82.70 to +113.96); "
-     "network is level with it (+0.00, +0.00 to +0.00) and takes 0.2 s instead of 1.0 s."),
+     "Use both (accuracy 100.0 %), which is ahead of counts (+98.3 points, +82.7 to +114.0); "
+     "network is level with it (+0.0 points, +0.0 to +0.0) and takes 0.2 s instead of 1.0 s."),
     ({"both": AHEAD["counts"], "counts": [ALL] * 3}, {},
-     "Use counts (accuracy 100.00 %), which is ahead of both (+98.33, +82.70 to +113.96)."),
+     "Use counts (accuracy 100.0 %), which is ahead of both (+98.3 points, +82.7 to +114.0)."),
     ({"both": [ALL] * 3, "counts": [ALL] * 3}, {"counts": 5.0, "both": 2.0},
-     "Use counts (accuracy 100.00 %), which is level with both (+0.00, +0.00 to +0.00); "
+     "Use counts (accuracy 100.0 %), which is level with both (+0.0 points, +0.0 to +0.0); "
      "both takes 2.0 s instead of 5.0 s."),
     ({"both": [ALL], "counts": [NONE]}, {},
-     "Use both (accuracy 100.00 %), on too few splits to tell it from counts (+100.00)."),
+     "Use both (accuracy 100.0 %), on too few splits to tell it from counts (+100.0 points)."),
 ])  # fmt: skip
 def test_the_recommendation_names_the_best_row_and_a_faster_one_that_is_level(
     losses, seconds, expected
@@ -342,17 +342,17 @@ def test_equal_differences_of_two_splits_are_as_wide_as_their_examples_allow():
         for name, own in losses.items()
     }
     made = ComparisonTable.of(MadeUp(), results)
-    assert "which is level with counts (+10.00, -65.73 to +85.73)." in made.recommendation()
+    assert "which is level with counts (+10.0 points, -65.7 to +85.7)." in made.recommendation()
 
 
 def test_the_page_has_title_command_table_and_recommendation(tmp_path: Path, capsys):
     run_and_report(MadeUp(), tmp_path, jobs=1, command="representer compare toy")
     page = (tmp_path / "table.md").read_text(encoding="utf-8")
     assert page.startswith("# toy: 2 splits\n\nMade by `representer compare toy` with torch ")
-    assert "| both | 87.50 |" in page
-    assert "\nUse both (accuracy 87.50 %)" in page
+    assert "| both | 87.5 |" in page
+    assert "\nUse both (accuracy 87.5 %)" in page
     shown = capsys.readouterr().out
-    assert "Use both (accuracy 87.50 %)" in shown
+    assert "Use both (accuracy 87.5 %)" in shown
     assert finished(MadeUp(), tmp_path)["both"][0].losses == [0, 0, 0, 0]
 
 

@@ -62,6 +62,7 @@ complete -o default -C "representer completion" representer
 # zsh: put this line before it, into ~/.zshrc
 autoload -U bashcompinit && bashcompinit"""
 WITHOUT_TASK = ("fit", "compare", "drift")  # their task may be that of the data
+LOADS = {name.split()[0] for name in COMMANDS} - {"cells", "doctor"}  # torch, for seconds
 
 
 class Command(Protocol):
@@ -132,6 +133,11 @@ def _run(words: list[str]) -> int:
     if words[0] == "--version":
         print(f"representer {__version__}")
         return 0
+    is_read = sys.stderr.isatty() and not QUIET.get()
+    if is_read and words[0] in LOADS and not {"-h", "--help", "--help-all"} & {*words}:
+        print(
+            "loading ...", end="\r", file=sys.stderr, flush=True
+        )  # the next line is written over it
     name, rest = _find_command(words)
     if name is None:
         print(_overview([c for c in COMMANDS if c.split()[0] == words[0]]))

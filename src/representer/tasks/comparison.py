@@ -243,7 +243,7 @@ class Metric:
 
 METRICS = {
     "accuracy": Metric(
-        "accuracy", " %", 2, lambda m: 100 * (1 - m), lambda m: -100.0, (0, 100), is_loss=False
+        "accuracy", " %", 1, lambda m: 100 * (1 - m), lambda m: -100.0, (0, 100), is_loss=False
     ),
     "rmse": Metric(
         "RMSE", "", 4, math.sqrt, lambda m: 0.5 / math.sqrt(m) if m > 0 else 0.0, (0, math.inf)
@@ -512,7 +512,8 @@ class ComparisonTable:
         mean, low, high = (f"{number:+.{self.metric.digits}f}" for number in difference)
         if math.isnan(difference.mean):
             return "no common split"
-        return mean if math.isnan(difference.low) else f"{mean}, {low} to {high}"
+        unit = " points" if self.metric.unit else ""
+        return mean + unit if math.isnan(difference.low) else f"{mean}{unit}, {low} to {high}"
 
     def cells(self) -> list[list[str]]:
         """Return the head and the rows as texts: score, interval, difference, AUC, seconds."""

@@ -267,7 +267,7 @@ class FoldResult:
     def line(self, nouns: str) -> str:
         """Return the result as a line for the terminal."""
         epoch = f"epoch {self.best_epoch} of {self.epochs}, " if self.epochs else ""
-        tested = f"accuracy {self.accuracy:.3f} on {len(self.rows)} {nouns}"
+        tested = f"accuracy {100 * self.accuracy:.1f} % on {len(self.rows)} {nouns}"
         return f"{self.fold.name}: {tested}, {epoch}{self.seconds:.1f} s"
 
     def to_dict(self) -> dict[str, Any]:
@@ -509,12 +509,12 @@ def _summary(metrics: dict[str, Any]) -> str:
         return "\n".join(lines)
     ranks = metrics["test"].get("average_precision") is not None
     areas = "  ROC AUC  PR AUC" * ranks
-    lines = [f"{'':<{width}}  accuracy  95 % interval     macro F1{areas}  training"]
+    lines = [f"{'':<{width}}  accuracy  95 % interval   macro F1{areas}  training"]
     for name, row, seconds in rows:
         low, high = (100 * bound for bound in row["accuracy_interval"])
         areas = f"  {row['auc']:7.3f}  {row['average_precision']:6.3f}" if ranks else ""
         lines.append(
-            f"{name:<{width}}  {100 * row['accuracy']:6.2f} %  {low:5.2f} – {high:6.2f} %  "
+            f"{name:<{width}}  {100 * row['accuracy']:6.1f} %  {low:4.1f} – {high:5.1f} %  "
             f"{row['macro_f1']:8.3f}{areas}  {seconds:6.1f} s"
         )
     return "\n".join(lines)

@@ -206,8 +206,8 @@ def summary(metrics: dict[str, Any]) -> str:
     width = max(len(row["name"]) for row in rows)
     lines = [f"{'':<{width}}  subjects  accuracy (mean ± std)        all windows  training"]
     lines += [
-        f"{row['name']:<{width}}  {len(row['by_subject']):8}  {row['mean']:.3f} ± "
-        f"{row['deviation']:.3f}{'':<14}{row['test']['accuracy']:.3f}      "
+        f"{row['name']:<{width}}  {len(row['by_subject']):8}  {100 * row['mean']:5.1f} ± "
+        f"{100 * row['deviation']:4.1f} %{'':<10}{100 * row['test']['accuracy']:5.1f} %     "
         f"{row['seconds']:7.1f} s"
         for row in rows
     ]
