@@ -14,6 +14,7 @@ from representer.estimators import (
     MoleculeRegressor,
     SignalClassifier,
     TextClassifier,
+    TextRegressor,
 )
 from representer.kernels.sequences import as_sequence, strings_of
 
@@ -130,3 +131,32 @@ def test_labels_that_all_differ_and_weights_of_unknown_classes_are_named():
     model = TextClassifier(answer="kernel", class_weight={"+": 1, "z": 2}, verbose=0)
     with pytest.raises(ArgumentError, match="expected weights of the classes"):
         model.fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_numbers_whose_squares_overflow_are_refused(size: float):
+    model = TextRegressor(answer="kernel", verbose=0)
+    with pytest.raises(DataError, match=r"whose squares overflow. Give them another unit"):
+        model.fit(TEXTS, size * np.arange(12.0))
+    found = model.fit(TEXTS, size**0.1 * np.arange(12.0)).predict(TEXTS[:1])
+    assert np.isfinite(found).all()
+
+
+def test_masked_values_are_missing():
+    every_third = np.arange(12) % 3 == 0
+    with pytest.raises(DataError, match=r"y\[0\] is None: a missing label"):
+        TextClassifier(verbose=0).fit(TEXTS, np.ma.masked_array([0, 1] * 6, every_third))
+    windows = np.ma.masked_array(np.ones((12, 1, 8)), np.ones((12, 1, 8), bool))
+    with pytest.raises(DataError, match=r"X\[0\] contains NaN"):
+        SignalClassifier(sampling_rate=8, verbose=0).fit(windows, [0, 1] * 6)
+    numbers = np.ma.masked_array(np.arange(12.0), every_third)
+    wanted = np.where(every_third, np.nan, np.arange(12.0))
+    np.testing.assert_array_equal(as_sequence(numbers), wanted)
+    assert as_sequence(np.ma.masked_array([3, 4])).tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("flag", [False, True, np.False_])
+def test_verbose_may_be_a_flag(flag: object):
+    TextClassifier(answer="kernel", verbose=flag).fit(TEXTS, LABELS)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="verbose is -1; expected 0 or more"):
+        TextClassifier(answer="kernel", verbose=-1).fit(TEXTS, LABELS)

@@ -15,6 +15,7 @@ from typing import Any
 
 from representer.checks import (
     LIMITS,
+    is_integer,
     is_number,
     parse_number,
     require,
@@ -100,7 +101,9 @@ class TrainingParameters:
             if one.type == "float" or (one.type == "float | None" and value is not None):
                 require(self, one.name, is_number(value), "a number")
         require_integers(self, 1, "epochs", "batch_size", "n_jobs", is_none_allowed=True)
-        require_integers(self, 0, "max_steps", "evaluate_every", "verbose")
+        require_integers(self, 0, "max_steps", "evaluate_every")
+        is_flag = type(self.verbose).__name__ in ("bool", "bool_")  # of Python or NumPy
+        require(self, "verbose", is_flag or is_integer(self.verbose, 0), "0 or more")
         require_integers(self, 0, "patience", is_none_allowed=True)
         most = LIMITS["threads"]
         if (self.n_jobs or 1) > most:

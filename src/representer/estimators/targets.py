@@ -228,6 +228,7 @@ class ClassTable:
         return {"valid_loss": -mean_of(logs, of_rows), "valid_accuracy": mean_of(right, of_rows)}
 
 
+_SMALLEST = 1e-100  # difference of numbers whose squares are still numbers
 SEVERAL = 20  # labels that all differ are no classes
 
 
@@ -332,10 +333,14 @@ class Numbers:
         values = _as_numbers(y)
         for k in range(values.shape[1]):
             known = values[~np.isnan(values[:, k]), k]
+            place = "y" if np.ndim(y) == 1 else f"y[:, {k}]"
             if len(known) < 2 or np.ptp(known) == 0:
                 what = f"the one value {known[0]:g}" if len(known) else "no value"
-                place = "y" if np.ndim(y) == 1 else f"y[:, {k}]"
                 raise DataError(f"{place} has {what}; there is nothing to learn")
+            size, spread = np.abs(known).max(), np.ptp(known)
+            if size > 1 / _SMALLEST or spread < _SMALLEST:
+                shown = f"values of size {size:g} that differ by {spread:g}, whose squares"
+                raise DataError(f"{place} has {shown} overflow", fix="Give them another unit.")
         means, scales = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
         return cls(tuple(means.tolist()), tuple(scales.tolist()), np.ndim(y) == 1)
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 from representer.errors import ArgumentError, KindError
 from representer.export.int8 import LEAST, quantize
-from representer.export.programs import interface
+from representer.export.programs import interface, quiet
 from representer.models import SequenceNetwork
 from representer.nn import KAN, KernelActivation, KernelLinear
 from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -131,7 +131,8 @@ def _step_function(
     step: _Step, code: _Code, name: str, scope: str = ""
 ) -> tuple[dict[str, int], list[str]]:
     """Return sizes, and the functions that set the state and read a step."""
-    program = _in_core_operators(_step_program(step))
+    with quiet():
+        program = _in_core_operators(_step_program(step))
     code.body.clear()
     inputs, outputs = _translated(program, code)
     x, *state = step.example

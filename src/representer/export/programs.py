@@ -406,7 +406,7 @@ def to_onnx(
     """
     require_onnx()
     described = interface(model, state=state)
-    with torch.no_grad(), _quiet():
+    with torch.no_grad(), quiet():
         program = exported(described).run_decompositions(_scans())
         written = torch.onnx.export(
             program, dynamo=True, opset_version=OPSET, input_names=list(described.inputs),
@@ -446,7 +446,7 @@ def lowered(model: nn.Module, *, state: bool = False, longest: int = 1024) -> Ex
         for axes in described.inputs.values()
     )
     example = described.example({"time": TRACED["time"], "batch": 1})
-    with torch.no_grad(), _quiet():
+    with torch.no_grad(), quiet():
         program = torch.export.export(described.module, example, dynamic_shapes={"inputs": shapes})
         return program.run_decompositions(_scans())
 
@@ -473,7 +473,7 @@ def exported(described: Interface) -> ExportedProgram:
         for axes in described.inputs.values()
     )
     try:
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), quiet():
             return torch.export.export(
                 described.module, described.example(), dynamic_shapes={"inputs": shapes}
             )
@@ -575,7 +575,7 @@ def _tidy(model: Any, described: Interface) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence what the exporter says of packages that no model here needs."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnx_ir")]
     levels = [logger.level for logger in loggers]
