@@ -21,7 +21,7 @@ from faults import Case, Suite, temporary_folder
 from faults.forked import HANG, forked
 from representer.data.graphs import read_graph_file
 from representer.data.molecules import parse_smiles
-from representer.data.molecules.table import read_molecule_grid
+from representer.data.molecules.table import read_molecule_grid, read_molecules
 from representer.data.signals import read_recordings
 from representer.data.tables import read_grid
 from representer.errors import DataError
@@ -57,8 +57,11 @@ def _archive(**members: str) -> Write:
     return write
 
 
-def _xlsx(*sheets: str) -> Write:
-    """Return what writes a workbook by hand; its sheets hold the XML of rows."""
+def _xlsx(*sheets: str, texts: str = "") -> Write:
+    """Return what writes a workbook by hand; its sheets hold the XML of rows.
+
+    Cells name the ``texts`` by their number.
+    """
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006/relationships"
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -79,6 +82,7 @@ def _xlsx(*sheets: str) -> Write:
                 f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>'
             for k, rows in zip(numbers, sheets, strict=True)
         },
+        "xl/sharedStrings.xml": f'<sst xmlns="{main}">{texts}</sst>',
     })  # fmt: skip
 
 
@@ -244,6 +248,10 @@ FILES: dict[tuple[str, str], Write] = {
     ("xlsx", "cells without a place"): _xlsx(
         f"<row r='1048575'/><row>{'<c/>' * 999}<c><v>1</v></c></row>"
     ),
+    ("xlsx", "a text that cells share"): _xlsx(
+        FAR + '<row><c t="s"><v> +0</v></c></row>' * 20_000,
+        texts=f"<si><t>{'a' * (5 << 20)}</t></si>",
+    ),
     ("xlsx", "a lying directory"): _lying,
     ("xlsx", "a binary workbook"): _archive(**{"xl/workbook.bin": "x"}),
     ("xlsx", "a gigabyte of blanks"): _archive(**{"xl/workbook.xml": " " * (1 << 29)}),
@@ -251,6 +259,12 @@ FILES: dict[tuple[str, str], Write] = {
     ("xlsx", "an open document"): _ods(_row(1_000_000, 1000)),
     ("ods", "repeated rows"): _ods(_row(1_000_000, 1000)),
     ("ods", "repeated columns"): _ods(_row(1000, 1_000_000)),
+    ("ods", "a text that rows repeat"): _ods(
+        _row(20_000, 2, f"<text:p>{'a' * (1 << 20)}</text:p>")
+    ),
+    ("ods", "two billion blanks"): _ods(
+        _row(1, 1, '<text:p><text:s text:c="2000000000"/></text:p>')
+    ),
     ("ods", "empty rows before a row"): _ods(_row(1_000_000, 1, ""), _row(1, 1000)),
     ("parquet", "texts"): _repeated("string", 15 << 20, 20_000),
     ("parquet", "large texts"): _repeated("large_string", 15 << 20, 20_000),
@@ -303,12 +317,23 @@ FILES: dict[tuple[str, str], Write] = {
     ("recordings.csv", "a link"): lambda p: (
         _secret(p.with_name("o.csv")), p.write_text(LISTED + "o.csv,a,1\n")
     ),
+    ("smi", "metal atoms that are all bonded"): lambda p: p.write_text(
+        ".".join("[Fe]" + "".join(f"%({100 * min(k, m) + max(k, m) + 10})"
+                                  for m in range(12) if m != k) for k in range(12))
+    ),
+    ("smi", "99,999 hydrogens"): lambda p: p.write_text("CCO\n[CH99999]C\n"),
+    ("smi", "a charge of 4,000 digits"): lambda p: p.write_text("CCO\n[C+" + "9" * 4000 + "]\n"),
+    ("graphs.jsonl", "nodes without edges"): lambda p: p.write_text("".join(
+        json.dumps({"edge_index": [[0], [1]], "num_nodes": 1_000_000, "y": k % 2}) + "\n"
+        for k in range(300)
+    )),
     ("graphs.jsonl", "a node of 10^15"): lambda p: p.write_text(
         json.dumps({"nodes": ["a"], "edges": [[0, 10**15]], "label": 1}) + "\n"
     ),
 }  # fmt: skip
 READERS: dict[str, Callable[[Path], object]] = {
     "sdf": lambda path: read_molecule_grid(path, None, None),
+    "smi": read_molecules,
     "graphs.jsonl": read_graph_file,
     **dict.fromkeys(
         ("set", "vhdr", "npz", "mat", "edf", "bdf", "fif", "recordings.csv"),

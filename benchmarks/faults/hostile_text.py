@@ -244,7 +244,7 @@ def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
         "a folder to share": ("hub", lambda folder: model.save_pretrained(folder / "hub")),
         **{
             f"an export to {to}": (to, lambda one, to=to: export_run(_estimator(), one / to, to))
-            for to in ("onnx", "torch")
+            for to in ("onnx", "torch", "c", "html", "hub")
         },
         "settings of compare": ("comparison.json", compared),
         "a Gram matrix": ("k.npy", matrix),
@@ -281,7 +281,8 @@ def cases(seed: int, share: float) -> Iterator[Case]:
     for what in (
         "a file", "an appended file", "a file of a run", "checkpoints", "results of compare",
         "a table", "a folder to share", "a program of torch", "an export to onnx",
-        "an export to torch", "settings of compare", "a Gram matrix",
+        "an export to torch", "an export to c", "an export to html", "an export to hub",
+        "settings of compare", "a Gram matrix",
         "the journal of a Gram matrix", "recordings", "weights of 8 bits", "a program of ONNX",
     ):  # fmt: skip
         for link in ("folder", "file", "missing"):

@@ -29,6 +29,7 @@ VALID: dict[str, Any] = {
     "graph": {"nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
 }  # fmt: skip
 HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKS = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 _SERVERS: dict[str, tuple[int, int]] = {}  # process and port of each task
 _Attack = Callable[[str], None]
@@ -129,6 +130,15 @@ CONNECTIONS: dict[str, _Attack] = {
     ),
     "the next request does not end": partial(
         _connect, data=b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" + HEAD, count=100
+    ),
+    "chunks of one byte": partial(_connect, data=CHUNKS + b"1\r\n[\r\n" * 100_000, count=2),
+    "a chunk does not end": partial(_connect, data=CHUNKS + b"7FFFFFFF\r\n{", count=40),
+    "a chunk of -5 bytes": partial(_connect, data=CHUNKS + b"-5\r\n{", count=40),
+    "a body of 20 digits does not end": partial(
+        _connect, data=HEAD + b"Content-Length: " + b"9" * 20 + b"\r\n\r\n{", count=40
+    ),
+    "requests whose answers are not read": partial(
+        _connect, data=b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500, count=4
     ),
     "millions of values": lambda task: _ask_raw(
         task, b'{"inputs": [' + b"{}," * 3_000_000 + b"1]}"
