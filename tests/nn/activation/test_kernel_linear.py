@@ -191,9 +191,19 @@ def test_a_function_without_formula_says_so_by_its_error():
 
 def test_the_functions_of_all_edges_are_plotted():
     pytest.importorskip("matplotlib")
-    figure = made()[0].plot()
+    layer = made()[0]
+    figure = layer.plot()
     assert len(figure.axes) == 12
-    assert all(len(axes.lines) == 1 for axes in figure.axes)
+    x, y = (torch.tensor(values) for values in figure.axes[5].lines[0].get_data())
+    f = layer.contributions(x[:, None].expand(-1, 4).double())[:, 1, 1]  # a row for each output
+    torch.testing.assert_close(y.double(), f.detach())
+
+
+def test_the_functions_of_all_layers_are_in_one_picture_and_have_formulas():
+    pytest.importorskip("matplotlib")
+    network = nn.KAN([2, 3, 1], dtype=torch.float64)
+    assert len(network.plot().axes) == 2 * 3 + 3
+    assert [len(of_layer) for of_layer in network.formulas(51)] == [6, 3]
 
 
 @looped("degree", [1, 2, 3])
@@ -225,9 +235,14 @@ def test_splines_of_other_packages_are_converted(degree, even, package):
     (layer,) = network.layers
     error = (network(x) - values - F.silu(x) @ base.T).abs().max().item()
     assert error <= 3 * layer.conversion_error + 1e-9
-    assert error < (0.05 if degree == 2 else 1e-9)
-    low = network.float()(x.float()).double()
-    torch.testing.assert_close(low, network.double()(x), rtol=0, atol=1e-4 if degree == 2 else 1e-5)
+    assert error < 1e-9
+    ends, (low, high) = layer.limits, layer.ranges()
+    f = layer.contributions(torch.rand(2000, 3).double() * (ends[1] - ends[0]) + ends[0])
+    assert ((low <= f) & (f <= high)).all()
+    single = network.float()(x.float()).double()
+    torch.testing.assert_close(
+        single, network.double()(x), rtol=0, atol=2e-5 if degree == 2 else 1e-5
+    )
 
 
 def test_networks_without_splines_are_refused():

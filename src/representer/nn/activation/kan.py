@@ -4,9 +4,9 @@ A B-spline of degree m is a divided difference of truncated powers,
 
     B_l(a) = (t_{l+m+1} - t_l) [t_l, ..., t_{l+m+1}] (t - a)_+^m
 
-and (t - a)_+^m = (|t - a|^m + (t - a)^m) / 2 for odd m, whose polynomial the difference removes.
-So a spline of degree 1 or 3 is an expansion by g = |u| or |u|^3 with a center at every knot.
-Splines of degree 2 have no such g; they are approximated by cubic ones on a finer grid.
+and (t - a)_+^m = (s |t - a|^m + (t - a)^m) / 2, whose polynomial the difference removes; s is 1 for
+odd m, else the sign of t - a. So a spline is an expansion by g = |u|, u |u| or |u|^3 with a center
+at every knot, of which those by u |u| are summed over all centers.
 
 Liu et al., KAN: Kolmogorov-Arnold Networks, 2024, (2.5)-(2.10).
 
@@ -18,16 +18,19 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError
 from representer.functional.activations import Green
-from representer.nn.activation.kernel_linear import KernelLinear
+from representer.nn.activation.kernel_linear import Formula, KernelLinear, drawn, signed_square
 
-FINER = 8  # cubic pieces for each quadratic one
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BY_DEGREE: dict[int, str | Green] = {1: "abs", 2: signed_square, 3: "cubic"}
 
 
 class KAN(nn.Module):
@@ -108,6 +111,18 @@ class KAN(nn.Module):
             x = layer(x.to(layer.coefficients.dtype))
         return max(changes)
 
+    def formulas(self, points: int = 401) -> list[list[Formula]]:
+        """Suggest a formula for each function of each layer; see `KernelLinear.formulas`."""
+        return [layer.formulas(points) for layer in self._each()]
+
+    def plot(self, points: int = 201) -> Figure:
+        """Plot the functions of all layers in one picture, one layer below the other.
+
+        Raises:
+            MissingExtraError: If matplotlib is not installed.
+        """
+        return drawn(self._each(), points)
+
     def _each(self) -> list[KernelLinear]:
         return [layer for layer in self.layers if isinstance(layer, KernelLinear)]
 
@@ -117,7 +132,7 @@ class KAN(nn.Module):
 
         Returns:
             The network, with one layer for a ``KANLinear``. ``conversion_error`` of each layer is
-            the largest error of its functions over the splines' range, from degree 2 or rounding.
+            the largest error of its functions over the splines' range, from rounding.
 
         Raises:
             KindError: If it has no such layers.
@@ -185,31 +200,19 @@ def _layers(
 def _converted(grid: Tensor, spline: Tensor, base: Tensor, prefix: str) -> KernelLinear:
     """Return a layer of knots ``(I, G)``, coefficients ``(I, J, S)`` and weights of SiLU."""
     degree = grid.shape[1] - spline.shape[2] - 1
-    if not 1 <= degree <= 3:
+    if degree not in BY_DEGREE:
         raise ArgumentError(f"{prefix}the degree of splines", degree, "1, 2 or 3")
     knots, weights = grid.double(), spline.double()
     inputs, outputs = spline.shape[:2]
     inner = knots[:, degree : knots.shape[1] - degree]
     limits = float(inner.min()), float(inner.max())
-    options: dict[str, Any] = {"green": "abs" if degree == 1 else "cubic", "bias": False}
-    options |= {"init": "zeros", "base": "silu", "device": spline.device, "dtype": spline.dtype}
-    if degree != 2:
-        layer = KernelLinear(inputs, outputs, knots.shape[1], limits=limits, **options)
-        centers, chi = knots, weights @ differences(knots, degree)
-    else:
-        steps = torch.arange((knots.shape[1] - 1) * FINER + 1, dtype=knots.dtype) / FINER
-        low = steps.long().clamp(max=knots.shape[1] - 2)
-        centers = knots[:, low] + (knots[:, low + 1] - knots[:, low]) * (steps - low)
-        layer = KernelLinear(inputs, outputs, centers.shape[1], limits=limits, **options)
-        # interpolate in the middle of the cubic splines of the finer grid
-        cubic = differences(centers, 3)
-        middle = centers[:, 2:-2]
-        at_middle = _powers(middle, centers) @ cubic.mT
-        values = b_splines(middle, knots, 2) @ weights.mT
-        chi = torch.linalg.solve(at_middle, values).mT @ cubic
+    layer = KernelLinear(
+        inputs, outputs, knots.shape[1], BY_DEGREE[degree], limits, "zeros", bias=False,
+        base="silu", device=spline.device, dtype=spline.dtype,
+    )  # fmt: skip
     with torch.no_grad():
-        layer.centers.copy_(centers)
-        layer.coefficients.copy_(chi)
+        layer.centers.copy_(knots)
+        layer.coefficients.copy_(weights @ differences(knots, degree))
         assert layer.weight is not None
         layer.weight.copy_(base)
         points = torch.linspace(*limits, 1001, dtype=torch.float64).expand(len(knots), -1)
@@ -218,12 +221,8 @@ def _converted(grid: Tensor, spline: Tensor, base: Tensor, prefix: str) -> Kerne
     return layer
 
 
-def _powers(points: Tensor, centers: Tensor) -> Tensor:
-    return (points[..., None] - centers[:, None]).abs() ** 3
-
-
 def differences(knots: Tensor, degree: int) -> Tensor:
-    """Return the B-splines of knots ``(I, G)`` as expansions by |u|^degree, ``(I, S, G)``."""
+    """Return the B-splines of knots ``(I, G)`` as expansions by their g, ``(I, S, G)``."""
     count = knots.shape[1] - degree - 1
     rows = knots.new_zeros(len(knots), count, knots.shape[1])
     for s in range(count):
@@ -232,7 +231,7 @@ def differences(knots: Tensor, degree: int) -> Tensor:
         gaps.diagonal(dim1=1, dim2=2).fill_(1.0)
         width = window[:, -1:] - window[:, :1]
         rows[:, s, s : s + degree + 2] = width / (2 * gaps.prod(-1))
-    return rows
+    return rows if degree % 2 else -rows  # u = a - t has the other sign than t - a
 
 
 def b_splines(points: Tensor, knots: Tensor, degree: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import torch
@@ -35,6 +35,12 @@ STEEPEST = {"identity": 1.0, "silu": 1.1}  # the largest slope of each
 NOISE = 0.1  # of initial functions, relative to their linear part
 FIT_POINTS = 201
 GRID = 4001  # points of a range on which functions that are no polynomials are bounded
+
+
+def signed_square(u: Tensor) -> Tensor:
+    """Return u |u|, the g of splines of degree 2."""
+    return u * u.abs()
+
 
 EdgeInit = Literal["random", "zeros", "relu", "tanh", "identity"] | Callable[[Tensor], Tensor]
 
@@ -397,9 +403,9 @@ class KernelLinear(SuggestsArguments, nn.Module):
         for other functions those on a fine grid, less and plus what the slope allows beside it.
 
         Raises:
-            KindError: If g has no name, so that nothing is known of its slope.
+            KindError: If g is a function of the user, so that nothing is known of its slope.
         """
-        if not isinstance(self.green, str):
+        if not (isinstance(self.green, str) or self.green is signed_square):
             raise KindError("green", "a function", "the name of one, to know its largest slope")
         low, high = self.limits
         c, chi = self.centers.double(), self.coefficients.double()
@@ -414,12 +420,12 @@ class KernelLinear(SuggestsArguments, nn.Module):
         else:
             grid = torch.linspace(low, high, GRID, dtype=c.dtype, device=c.device)
             points = grid.expand(*chi.shape[:2], -1)
-            g_slope = {"gaussian": math.exp(-0.5) / self.bandwidth, "cubic": math.nan}
-            steep = chi.abs() * g_slope.get(self.green, 1.0)
-            if self.green == "cubic":
-                reach = torch.maximum((c - low).abs(), (c - high).abs())
-                steep = 3 * chi.abs() * reach[:, None].square()
-            slack = steep.sum(-1)
+            reach = torch.maximum((c - low).abs(), (c - high).abs())[:, None]
+            steepest: dict[Any, Any] = {
+                "gaussian": math.exp(-0.5) / self.bandwidth, "cubic": 3 * reach.square(),
+                signed_square: 2 * reach,
+            }  # fmt: skip
+            slack = (chi.abs() * steepest.get(self.green, 1.0)).sum(-1)
             if self.weight is not None:
                 slack = slack + self.weight.T.double().abs() * STEEPEST[self.base]
             slack = slack * (high - low) / (2 * (GRID - 1))
@@ -523,26 +529,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
         Raises:
             MissingExtraError: If matplotlib is not installed.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingExtraError("plot()", "matplotlib", "train") from error
-        grid = torch.linspace(*self.limits, points, dtype=torch.float64)
-        with torch.no_grad():
-            spread = grid.to(self.centers.device).expand(*self.coefficients.shape[:2], -1)
-            values = self._values(spread).cpu()
-        sizes = self.out_features, self.in_features
-        figure = Figure(figsize=(1.3 * sizes[1] + 0.4, 1.1 * sizes[0] + 0.4), layout="constrained")
-        every = figure.subplots(*sizes, squeeze=False, sharex=True)
-        for j, row in enumerate(every):
-            for i, axes in enumerate(row):
-                axes.plot(grid.tolist(), values[i, j].tolist(), color="#3b82c4", linewidth=1.2)
-                axes.tick_params(labelsize=6)
-                if not j:
-                    axes.set_title(f"input {i}", fontsize=7)
-                if not i:
-                    axes.set_ylabel(f"output {j}", fontsize=7)
-        return figure
+        return drawn([self], points)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -560,6 +547,37 @@ class KernelLinear(SuggestsArguments, nn.Module):
             shape = self.in_features, self.out_features, saved.shape[1]
             self._regrid(saved.to(self.centers), self.coefficients.new_zeros(shape))
         super()._load_from_state_dict(state_dict, prefix, *rest, **options)
+
+
+def drawn(layers: Sequence[KernelLinear], points: int = 201) -> Figure:
+    """Plot all functions of some layers in one picture, one layer below the other.
+
+    Raises:
+        MissingExtraError: If matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("plot()", "matplotlib", "train") from error
+    heights = [1.1 * layer.out_features + 0.4 for layer in layers]
+    width = 1.3 * max(layer.in_features for layer in layers) + 0.4
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+    panels = figure.subfigures(len(layers), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for layer, panel in zip(layers, panels, strict=True):
+        grid = torch.linspace(*layer.limits, points, dtype=torch.float64)
+        with torch.no_grad():
+            spread = grid.to(layer.centers.device).expand(*layer.coefficients.shape[:2], -1)
+            values = layer._values(spread).cpu()
+        every = panel.subplots(layer.out_features, layer.in_features, squeeze=False, sharex=True)
+        for j, row in enumerate(every):
+            for i, axes in enumerate(row):
+                axes.plot(grid.tolist(), values[i, j].tolist(), color="#3b82c4", linewidth=1.2)
+                axes.tick_params(labelsize=6)
+                if not j:
+                    axes.set_title(f"input {i}", fontsize=7)
+                if not i:
+                    axes.set_ylabel(f"output {j}", fontsize=7)
+    return figure
 
 
 class Formula(NamedTuple):
