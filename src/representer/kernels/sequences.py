@@ -273,7 +273,7 @@ def as_sequence(y: Any, name: str = "y") -> Any:
         fix = f"Pass [*{name}.values()]." if isinstance(y, Mapping) else "Sets have no order."
         raise DataError(problem, fix=fix)
     if isinstance(y, np.ma.MaskedArray):  # what is masked is missing
-        missing = np.nan if y.dtype.kind == "f" else None
+        missing: Any = np.nan if y.dtype.kind == "f" else None
         return np.where(y.mask, missing, y.data) if np.ma.is_masked(y) else np.asarray(y)
     if hasattr(y, "to_numpy") and hasattr(y, "convert_dtypes"):  # pandas; missing values are None
         return y.to_numpy(dtype=object, na_value=None)
