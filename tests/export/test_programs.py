@@ -17,10 +17,11 @@ from representer.errors import ArgumentError, KindError, MissingExtraError, Stor
 from representer.export import ExportError, lowered, programs, to_onnx, to_torch
 from representer.export.programs import TOLERANCE, interface, onnx_run
 from representer.kernels import (
+    DeepStringKernel,
     Gaussian,
-    InversePolynomial,
     Polynomial,
     RandomWalkKernel,
+    RecurrentKernel,
     StringKernel,
 )
 from representer.models import (
@@ -53,6 +54,10 @@ LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
     "sum of kernels": partial(
         (StringKernel(2, base=Gaussian()) ** 2 + 0.5 * StringKernel(3)).network, INPUT, HIDDEN
     ),
+    "cosine of kernels": partial(
+        (DeepStringKernel((1, 2)) + StringKernel(2)).cosine().network, INPUT, HIDDEN
+    ),
+    "exact kernel": partial(StringKernel(2).network, INPUT, HIDDEN, fused=False),
     "kernel of vectors": partial((Polynomial(2) + Gaussian()).cosine().network, INPUT, HIDDEN),
     "activation": partial(nn.KernelActivation, INPUT),
     "edges": partial(nn.KernelLinear, INPUT, HIDDEN, green="cubic"),
@@ -228,9 +233,9 @@ def test_a_model_that_cannot_be_exported_is_named(tmp_path: Path):
         to_torch(torch_nn.Linear(2, 3).eval(), tmp_path / "layer.pt2")
     with pytest.raises(KindError, match=r"in training mode; expected one after model\.eval"):
         to_torch(nn.RKMLSTM(2, 3), tmp_path / "layer.pt2")
-    for kernel in (StringKernel(2).cosine(), StringKernel(2).activated(InversePolynomial())):
-        with pytest.raises(KindError, match=r"one whose parts are recurrences.* read the length"):
-            to_onnx((2 * kernel).network(2, 3).eval(), tmp_path / "layer.onnx")
+    recurrent = RecurrentKernel("polynomial").cosine()
+    with pytest.raises(KindError, match=r"sequences of any length.* nests q over all steps"):
+        to_onnx((2 * recurrent).network(2, 3).eval(), tmp_path / "layer.onnx")
     with pytest.raises(KindError, match="model is a network of graphs; expected one of sequences"):
         to_torch(
             (RandomWalkKernel(2) + RandomWalkKernel(3)).network(2, 3).eval(), tmp_path / "layer.pt2"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
 from expressions import expressions, is_same, without_repeat
 from representer.errors import ArgumentError
+from representer.kernel_network import no_program, values
+from representer.kernel_network.objects import TokenBatch
 from representer.kernel_network.values import is_fused, key_of, parts_of
 from representer.kernels import (
     Activated,
@@ -23,6 +27,8 @@ from representer.kernels import (
     StringKernel,
     WeisfeilerLehmanKernel,
 )
+from representer.kernels.composition import networks_in
+from representer.nn import RKMCIFG
 from representer.ops import string_scan
 
 DRAWN = dict(enumerate(expressions(500)))
@@ -170,3 +176,50 @@ def test_which_parts_have_a_recurrence():
     assert not is_fused(RandomWalkKernel(nonlinear=Gaussian()))
     assert key_of(StringKernel(base=Gaussian())) == key_of(StringKernel(base=Gaussian()))
     assert key_of(StringKernel(base=Gaussian(2))) != key_of(StringKernel(base=Gaussian()))
+
+
+PADDED = [
+    *((kernel, {}) for kernel in (
+        StringKernel(2).cosine() + StringKernel(3, normalized="exact", trailing=False).cosine(),
+        (StringKernel(1) * StringKernel(2)).activated(Gaussian()),
+        StringKernel(2, base=Gaussian(), combine="add").cosine().activated(InversePolynomial()),
+        (0.1 * StringKernel(1) + StringKernel(2).cosine().cosine() ** 2).cosine(),
+        DeepStringKernel((1, 2), 0.5, Polynomial(2), base=Gaussian()),
+        DeepStringKernel((2, 2), 0.5, Gaussian(), normalized="exact", combine="add").cosine(),
+        RecurrentKernel("polynomial", filter_length=2, dilation=2) + StringKernel(1),
+        2 * RecurrentKernel("gaussian"), 0.5 * RecurrentKernel("gaussian", unit_norm=False),
+        RecurrentKernel("linear", filter_length=2, dilation=2).cosine(),
+        RecurrentKernel("linear", static_gates=(0.4, 0.8)).activated(Gaussian()),
+        Embedded(StringKernel(2).cosine(), tanh_of_A()), Embedded(StringKernel(2), RKMCIFG(2, 3)),
+        Embedded(StringKernel(1), RKMCIFG(2, 3, batch_first=True), repeat=True),
+    )),
+    (RecurrentKernel("polynomial"), {"reference": 3}), (DeepStringKernel(), {"reference": 4}),
+    ((StringKernel(1) + StringKernel(2)).cosine(), {"references": "own"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "options"), PADDED)
+def test_a_program_computes_the_kernel_of_padded_sequences(kernel, options, monkeypatch):
+    torch.manual_seed(0)
+    kernel = copy.deepcopy(kernel)
+    for module in networks_in(kernel):
+        module.double()
+    net = kernel.network(2, 3, **options, dtype=torch.float64)
+    x, lengths = 0.4 * torch.randn(4, 6, 2, dtype=torch.float64), torch.tensor([6, 1, 0, 4])
+    expected = net.kernel([z[:end] for z, end in zip(x, lengths, strict=True)],
+                          net.reference_objects())  # fmt: skip
+    assert no_program(kernel) == ""
+    monkeypatch.setattr(values, "is_traced", lambda x: isinstance(x, TokenBatch))
+    monkeypatch.delattr(TokenBatch, "items")  # which needs the lengths as numbers
+    torch.testing.assert_close(net.evaluate(x, lengths), expected, **CLOSE)
+
+
+@pytest.mark.parametrize(("kernel", "reason"), [
+    (RecurrentKernel("polynomial").cosine(), "nests q over all steps"),
+    (2 * RecurrentKernel(repeat=True), "repeated at every step"),
+    (Embedded(StringKernel(), torch.nn.MultiheadAttention(2, 1)), "may read other steps"),
+    (StringKernel(2, base=Linear() + Gaussian()).cosine(), "base is a composition"),
+    (RKMCIFG(2, 3).kernel + StringKernel(), "LearnedKernel reads the length"),
+])  # fmt: skip
+def test_a_network_that_has_no_program_states_the_reason(kernel, reason):
+    assert reason in no_program(StringKernel(1) + kernel)

@@ -272,11 +272,7 @@ def _graphs(model: Any) -> Interface:
 
 def _kernel(model: Any) -> Interface:
     """Return the kernel of sequences or vectors with each reference."""
-    from representer.kernels import Activated, Cosine, Embedded
-
-    def has_norms(kernel: Any) -> bool:
-        inner = kernel.inner_kernels()
-        return isinstance(kernel, Activated | Cosine | Embedded) or any(map(has_norms, inner))
+    from representer.kernel_network import no_program
 
     features, dtype = model.input_size, next(model.parameters()).dtype
     if model.kernel.objects not in ("sequences", "vectors"):
@@ -284,10 +280,9 @@ def _kernel(model: Any) -> Interface:
         hint = "torch.export.export writes it for graphs of fixed sizes."
         raise KindError("model", f"a network of {model.kernel.objects}", expected, hint=hint)
     is_vectors = model.kernel.objects == "vectors"
-    if not is_vectors and (has_norms(model.kernel) or not all(each.fused for each in model.parts)):
-        expected = "one whose parts are recurrences, which take any length"
-        hint = "Norms, embeddings and exact kernels read the length of each sequence."
-        raise KindError("model", f"the network of {model.kernel!r}", expected, hint=hint)
+    if not is_vectors and (reason := no_program(model.kernel)):
+        expected = "one that takes sequences of any length"
+        raise KindError("model", f"the network of {model.kernel!r}", expected, hint=reason)
 
     def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
         shape = sizes["batch"], *(() if is_vectors else (sizes["time"],)), features

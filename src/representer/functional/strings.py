@@ -388,8 +388,9 @@ def _tails(order: int, length: int, decay: Tensor) -> Tensor:
 
 def _toeplitz(tails: Tensor) -> Tensor:
     """Return the lower-triangular matrix with entries tails[s - p]."""
-    t = torch.arange(len(tails), device=tails.device)
-    return tails[(t[:, None] - t).clamp(min=0)].tril() if len(tails) else tails.new_empty(0, 0)
+    length = tails.shape[0]  # not `len`, which tracing would make a constant
+    t = torch.arange(length, device=tails.device)
+    return tails[(t[:, None] - t).clamp(min=0)].tril() if length else tails.new_empty(0, 0)
 
 
 def decay_matrix(length: int, decay: Tensor) -> Tensor:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from representer.kernel_network.network import KernelNetwork
 from representer.kernel_network.objects import read_objects
-from representer.kernel_network.values import layer_references, layer_values
+from representer.kernel_network.values import layer_references, layer_values, no_program
 
-__all__ = ["KernelNetwork", "layer_references", "layer_values", "read_objects"]
+__all__ = ["KernelNetwork", "layer_references", "layer_values", "no_program", "read_objects"]

@@ -22,6 +22,7 @@ from representer.kernel_network.objects import (
 from representer.kernels import (
     Activated,
     Cosine,
+    DeepStringKernel,
     Embedded,
     Kernel,
     Linear,
@@ -30,6 +31,7 @@ from representer.kernels import (
     Power,
     Product,
     RandomWalkKernel,
+    RecurrentKernel,
     Scaled,
     StringKernel,
     Sum,
@@ -42,6 +44,7 @@ from representer.kernels.kernel import OwnReference
 from representer.nn import StringKernelRNN
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.nn.recurrent.sequence_layer import SequenceLayer, zero_padding
 from representer.ops import gated_scan, string_scan, tree_scan, walk_aggregate
 from representer.ops.common import evaluating
 
@@ -136,7 +139,7 @@ class Run:
         if isinstance(kernel, WeisfeilerLehmanKernel):
             return self._levels(kernel, x, r)
         if not is_fused(kernel, r.edge_index is None):
-            return exact(kernel, x, r)
+            return self._padded(kernel, x, r) if is_traced(x) else exact(kernel, x, r)
         kernel._check()
         if isinstance(kernel, StringKernel):
             return self._string(kernel, cast(TokenBatch, x), r)
@@ -149,8 +152,51 @@ class Run:
     def _norms(self, kernel: Kernel, x: Objects, r: Any) -> tuple[Tensor, Tensor]:
         """Return k(x, x) of the objects and of the references."""
         like = x.batch.nodes if isinstance(x, GraphBatch) else x.x
-        objects = objects_of(kernel, r)
-        return tuple(torch.as_tensor(kernel.diag(z)).to(like) for z in (x.items, objects))  # type: ignore[return-value]
+        if isinstance(x, TokenBatch) and is_traced(x):
+            xx = self._squares(kernel, x)
+            if isinstance(r, SharedReferences):
+                return xx, self._squares(kernel, tokens_of(r))
+        else:
+            xx = torch.as_tensor(kernel.diag(x.items)).to(like)
+        return xx, torch.as_tensor(kernel.diag(objects_of(kernel, r))).to(like)
+
+    # Kernels of padded sequences, for programs of any length.
+
+    def _padded(self, kernel: Kernel, x: Any, r: SharedReferences) -> Tensor:
+        """Return a kernel without a recurrence over the steps."""
+        if isinstance(kernel, RecurrentKernel) and not kernel.repeat:
+            return kernel.of_padded(x.x.transpose(0, 1), x.lengths, r.values)
+        if not isinstance(kernel, DeepStringKernel):
+            return exact(kernel, x, r)
+        xy = self._products(kernel.base, x.x, r).permute(1, 3, 0, 2)
+        xx, yy = (pairs_of(kernel.base, z) for z in (x, tokens_of(r)))
+        ends = torch.tensor(r.values.shape[1], device=x.lengths.device)
+        return kernel.of_similarities(xy, xx[:, None], yy, (x.lengths[:, None], ends))
+
+    def _squares(self, kernel: Kernel, x: TokenBatch) -> Tensor:
+        """Return k(x, x) of sequences ``(B,)``."""
+        match kernel:
+            case Sum() | Product():
+                inner = self._squares(kernel.k1, x), self._squares(kernel.k2, x)
+                return cast(Tensor, kernel.of_pair(*inner))
+            case Scaled() | Power():
+                return kernel.of_values(self._squares(kernel.kernel, x))
+            case Cosine():
+                squares = self._squares(kernel.kernel, x)
+                return (squares > 0).to(squares)
+            case Activated():
+                squares = self._squares(kernel.kernel, x)
+                return kernel.point_kernel.of_products(squares, squares, squares)
+            case Embedded():
+                return self._squares(kernel.kernel, self._embedded(kernel, x))
+            case RecurrentKernel(q="linear"):
+                return kernel.squares_of_padded(x.x.transpose(0, 1), x.lengths)
+            case StringKernel() | DeepStringKernel():
+                pairs, ends = pairs_of(kernel.base, x), (x.lengths, x.lengths)
+                if isinstance(kernel, StringKernel):
+                    return kernel.of_similarities(pairs, ends)
+                return kernel.of_similarities(pairs, pairs, pairs, ends)
+        return torch.as_tensor(kernel.diag(x.items)).to(x.x)
 
     def _embedded(self, kernel: Embedded, z: Any) -> Any:
         key = "embedded", id(kernel.embed), id(z)
@@ -307,6 +353,69 @@ class Run:
         return graphs.summed(of_roots(c, graphs.edge_index))
 
 
+def is_traced(x: Objects) -> bool:
+    """Return True for sequences of a program, whose numbers are not known."""
+    return isinstance(x, TokenBatch) and torch.compiler.is_compiling()
+
+
+def tokens_of(r: SharedReferences) -> TokenBatch:
+    """Return references as sequences of full length."""
+    units, length, _ = r.values.shape
+    lengths = torch.full((units,), length, device=r.values.device)
+    return TokenBatch(r.values.transpose(0, 1), lengths)
+
+
+def pairs_of(base: Any, x: TokenBatch) -> Tensor:
+    """Return the base kernel of all pairs of tokens in each sequence ``(B, T, T)``."""
+    tokens = x.x.transpose(0, 1)
+    inner = tokens @ tokens.mT
+    if base == "linear":
+        return inner
+    squares = tokens.square().sum(-1)
+    return base.of_products(inner, squares[..., None], squares[..., None, :])
+
+
+STEPWISE = (
+    nn.Sequential, nn.Linear, nn.Identity, nn.Dropout, nn.LayerNorm, nn.Tanh, nn.Sigmoid, nn.ReLU,
+    nn.GELU, nn.SiLU, nn.ELU, nn.LeakyReLU, nn.Softplus,
+)  # fmt: skip
+
+
+def takes_padding(embed: nn.Module) -> bool:
+    """Return True for a module that embeds each token alone, or a layer that takes lengths."""
+    if isinstance(embed, SequenceLayer):
+        return embed.stride == 1
+    return all(type(module) in STEPWISE for module in embed.modules())
+
+
+def no_program(kernel: Kernel, *, squares: bool = False) -> str:
+    """Return why the network of a kernel of sequences has no program for any length, or "".
+
+    Args:
+        kernel: The kernel.
+        squares: Whether the kernel of each object with itself is needed, too.
+    """
+    if isinstance(kernel, Embedded) and not takes_padding(kernel.embed):
+        return "Its embedding may read other steps than the true ones of a padded sequence."
+    if isinstance(kernel, (Cosine, Activated)):
+        is_of_product = isinstance(getattr(kernel, "point_kernel", None), Linear | Polynomial)
+        squares = squares or not is_of_product
+    inner = kernel.inner_kernels()
+    if inner:
+        return next(filter(None, (no_program(k, squares=squares) for k in inner)), "")
+    if isinstance(kernel, RecurrentKernel):
+        if kernel.repeat:
+            return "Its references are repeated at every step."
+        return "The norm of its objects nests q over all steps." * (
+            squares and kernel.q != "linear"
+        )
+    if not isinstance(kernel, (StringKernel, DeepStringKernel)):
+        return f"{type(kernel).__name__} reads the length of each sequence."
+    needs_pairs = squares or isinstance(kernel, DeepStringKernel)
+    is_simple = kernel.base == "linear" or isinstance(kernel.base, PointKernel)
+    return "" if is_simple or not needs_pairs else "Its base is a composition."
+
+
 def of_roots(states: Tensor, edge_index: Tensor) -> Tensor:
     """Return the states of the roots of trees, and 0 for other nodes."""
     return states.index_fill(0, edge_index[0], 0.0)
@@ -323,6 +432,17 @@ def exact(kernel: Kernel, x: Objects, r: Any) -> Tensor:
 def embedded(kernel: Embedded, z: Any) -> Any:
     """Return embedded objects, or embedded references."""
     is_shared = isinstance(z, SharedReferences)
+    if isinstance(z, TokenBatch) and is_traced(z) and takes_padding(kernel.embed):
+        space = (*z.space, id(kernel.embed), kernel.repeat)
+        with evaluating(kernel.embed):
+            if isinstance(kernel.embed, SequenceLayer):
+                is_first = kernel.embed.batch_first
+                tokens = z.x.transpose(0, 1) if is_first else z.x
+                steps = kernel.embed(tokens, lengths=z.lengths)[0]
+                steps = steps.transpose(0, 1) if is_first else steps
+            else:
+                steps = kernel.embed(z.x)
+        return TokenBatch(zero_padding(steps, z.lengths), z.lengths, space)
     items, _ = kernel.embedded(z.objects if is_shared else z.items)
     if is_shared:
         if kernel.objects == "vectors":

@@ -128,6 +128,9 @@ class InversePolynomial(PointKernel):
         Raises:
             ArgumentError: If <x, y> or the squared norm of a vector reaches 2.
         """
+        if torch.compiler.is_compiling():  # numbers are not known then
+            is_defined = torch.maximum(inner, torch.maximum(xx, yy)) < 2
+            return torch.where(is_defined, 1 / (2 - inner), torch.nan)
         for products in (inner, xx, yy):
             largest = float(products.detach().max()) if products.numel() else 0.0
             if largest >= 2:

@@ -17,6 +17,7 @@ from representer.functional import nonlinearity
 from representer.kernels.composition import mercer_violation
 from representer.kernels.kernel import Kernel, OwnReference, takes_rows, value_of
 from representer.kernels.sequences import Sequences, empty_gram, read_pair, read_sequences
+from representer.ops import gated_scan
 
 
 class RecurrentKernel(Kernel):
@@ -112,6 +113,38 @@ class RecurrentKernel(Kernel):
 
         return self._values(x, squares if x.items else lambda: empty_gram(x))
 
+    def of_padded(self, x: Tensor, lengths: Tensor, y: Tensor) -> Tensor:
+        """Return the kernel of padded sequences and of sequences of L steps.
+
+        Args:
+            x: Padded sequences ``(B, T, I)``.
+            lengths: Their true lengths ``(B,)``.
+            y: Sequences ``(H, L, I)``, of which L steps of x count.
+
+        Returns:
+            The kernel ``(B, H)``.
+        """
+        time = y.shape[1]
+        ages = torch.arange(time + (self.filter_length - 1) * self.dilation, device=x.device)
+        place = lengths[:, None] - 1 - ages
+        rows = torch.arange(x.shape[0], device=x.device)[:, None]
+        newest_first = x[rows, place.clamp(min=0)]
+        newest_first = torch.where(place[..., None] < 0, 0.0, newest_first)
+        windows = self._slots(newest_first.transpose(0, 1), time)
+        others = self._slots(y.flip(1).transpose(0, 1), time)
+        steps, ends = lengths.clamp(max=time)[:, None].expand(-1, len(y)), lengths[:, None] == time
+        return self._nest(self._similarity(windows, others), steps, ends, time)
+
+    def squares_of_padded(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Return k(x, x) of padded sequences ``(B, T, I)``, for a linear q."""
+        a, b = (0.5, 0.5) if self.static_gates is None else self.static_gates
+        squares, reach = x.square().sum(-1), self.filter_length * self.dilation
+        time = x.shape[1]
+        slots = [F.pad(squares, (age, 0))[:, :time] for age in range(0, reach, self.dilation)]
+        decay = torch.as_tensor(b, dtype=x.dtype, device=x.device).expand(1)
+        z = a * torch.stack(slots).sum(0).mT[..., None]  # (T, B, 1)
+        return gated_scan(z, decay, lengths=lengths)[1][:, 0]
+
     def shortest_reference(self) -> int:
         """Return 1, or the length of a window if it is repeated."""
         return self.filter_length if self.repeat else 1
@@ -173,7 +206,7 @@ class RecurrentKernel(Kernel):
 
     def _nest(
         self, similarity: Callable[[int], Tensor], lengths: Tensor,
-        same_start: Tensor | None = None,
+        same_start: Tensor | None = None, steps: int | None = None,
     ) -> Tensor:  # fmt: skip
         """Nest q over the common steps of each pair of sequences.
 
@@ -182,13 +215,14 @@ class RecurrentKernel(Kernel):
             lengths: Number of common steps of each pair.
             same_start: True if both sequences of a pair start with the oldest common step; for all
                 pairs if it is None.
+            steps: Steps at most; by default, the largest length.
         """
         is_gaussian = self.q == "gaussian"
         q = nonlinearity(self.q).value if isinstance(self.q, str) else self.q
         zeros = torch.zeros_like(similarity(0))
         start = lengths >= 0 if same_start is None else same_start
         k = torch.where(start, 1.0, zeros) if is_gaussian else zeros
-        for age in reversed(range(int(lengths.max()))):
+        for age in reversed(range(int(lengths.max()) if steps is None else steps)):
             if self.static_gates is not None:
                 a, b = self.static_gates
                 value = a * similarity(age) + b * k
@@ -203,10 +237,14 @@ class RecurrentKernel(Kernel):
         items = sequences.items
         lengths = torch.tensor([len(item) for item in items], device=items[0].device)
         newest_first = torch.nn.utils.rnn.pad_sequence([item.flip(0) for item in items])
-        time, reach = max(1, len(newest_first)), (self.filter_length - 1) * self.dilation
+        return self._slots(newest_first, max(1, len(newest_first))), lengths
+
+    def _slots(self, newest_first: Tensor, time: int) -> Tensor:
+        """Return the windows of the newest steps ``(time, N, n·I)``."""
+        reach = (self.filter_length - 1) * self.dilation
         padded = F.pad(newest_first, (0, 0, 0, 0, 0, time + reach - len(newest_first)))
         slots = [padded[start : start + time] for start in range(0, reach + 1, self.dilation)]
-        return self._scaled(torch.cat(slots, dim=-1)), lengths
+        return self._scaled(torch.cat(slots, dim=-1))
 
     def _references(self, y: Sequences) -> Tensor:
         """Return the references ``(M, n·I)``, newest slot first."""

@@ -161,6 +161,13 @@ class StringKernel(SequenceKernel):
             trailing=self.trailing, lengths=(torch.full_like(lengths, len(item)), lengths),
         )  # fmt: skip
 
+    def of_similarities(self, xy: Tensor, lengths: tuple[Tensor, Tensor]) -> Tensor:
+        """Return the kernel of padded sequences from those of all pairs of tokens ``(…, S, T)``."""
+        return string_kernel(
+            xy, self.order, self.decay, combine=self.combine, normalized=self.normalized,
+            trailing=self.trailing, lengths=lengths,
+        )  # fmt: skip
+
     def _has_features(self, x: Sequences, y: Sequences) -> bool:
         """Return True if the explicit feature map is cheaper than all pairs."""
         if self.base != "linear":
@@ -311,6 +318,40 @@ class DeepStringKernel(SequenceKernel):
             K = self._activate(K, prepared[layer][:, None], squares[:, None, :])
         ends = (torch.full_like(lengths, len(item)), lengths)
         return self._layer(len(self.orders) - 1, K, ends)
+
+    def of_similarities(
+        self, xy: Tensor, xx: Tensor, yy: Tensor, lengths: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """Return the kernel of padded sequences from those of all pairs of tokens.
+
+        Args:
+            xy: Of x and y ``(…, S, T)``.
+            xx: Of x ``(…, S, S)``.
+            yy: Of y ``(…, T, T)``.
+            lengths: True lengths of x and y ``(…)``.
+        """
+        is_x, is_y = (
+            torch.arange(K.shape[-1], device=K.device) < ends[..., None]
+            for K, ends in zip((xx, yy), lengths, strict=True)
+        )
+        for layer in range(len(self.orders) - 1):
+            xy, xx, yy = (self._layer(layer, K) for K in (xy, xx, yy))
+            of_x, of_y = (
+                torch.where(is_real, K.diagonal(dim1=-2, dim2=-1), 0.0)
+                for K, is_real in ((xx, is_x), (yy, is_y))
+            )
+            xy, xx, yy = (
+                self._activate(
+                    torch.where(left[0][..., None] & right[0][..., None, :], K, 0.0),
+                    left[1][..., None], right[1][..., None, :],
+                )
+                for K, left, right in (
+                    (xy, (is_x, of_x), (is_y, of_y)),
+                    (xx, (is_x, of_x), (is_x, of_x)),
+                    (yy, (is_y, of_y), (is_y, of_y)),
+                )
+            )  # fmt: skip
+        return self._layer(len(self.orders) - 1, xy, lengths)
 
     def _prepare(self, item: Tensor) -> list[Tensor]:
         """Return K^(l) of each prefix with itself ``(T,)``, for all layers but the last."""
