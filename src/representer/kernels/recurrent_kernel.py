@@ -126,10 +126,10 @@ class RecurrentKernel(Kernel):
         """
         time = y.shape[1]
         ages = torch.arange(time + (self.filter_length - 1) * self.dilation, device=x.device)
-        place = lengths[:, None] - 1 - ages
+        index = lengths[:, None] - 1 - ages
         rows = torch.arange(x.shape[0], device=x.device)[:, None]
-        newest_first = x[rows, place.clamp(min=0)]
-        newest_first = torch.where(place[..., None] < 0, 0.0, newest_first)
+        newest_first = x[rows, index.clamp(min=0)]
+        newest_first = torch.where(index[..., None] < 0, 0.0, newest_first)
         windows = self._slots(newest_first.transpose(0, 1), time)
         others = self._slots(y.flip(1).transpose(0, 1), time)
         steps, ends = lengths.clamp(max=time)[:, None].expand(-1, len(y)), lengths[:, None] == time
