@@ -87,3 +87,8 @@ def test_an_error_of_another_process_keeps_its_class_its_message_and_its_exit_co
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert again.exit_code == error.exit_code
+
+
+def test_a_place_in_a_file_without_lines_is_a_row():
+    for file, place in (("a.csv", "line 3"), ("A.XLSX", "row 3"), ("a.parquet", "row 3")):
+        assert str(DataError("no label", file=file, line=3)) == f"{file}, {place}: no label."

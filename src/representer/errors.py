@@ -164,10 +164,17 @@ class MissingExtraError(RepresenterError, ImportError):
         super().__init__(f'{purpose} needs {package}: pip install "representer[{extra}]"')
 
 
+def unit_of(file: str | Path | None) -> str:
+    """Return "row" for a table without lines, such as a workbook, and "line" for text."""
+    has_rows = str(file).lower().endswith((".parquet", ".pq", ".xlsx", ".xls", ".ods"))
+    return "row" if has_rows else "line"
+
+
 class DataError(RepresenterError, ValueError):
     """The content of a user's file is invalid.
 
-    The message reads ``FILE, line 3, column 'label': what is wrong. How to fix it.``
+    The message reads ``FILE, line 3, column 'label': what is wrong. How to fix it.``, with rows of
+    files that have no lines.
     """
 
     def __init__(
@@ -175,7 +182,7 @@ class DataError(RepresenterError, ValueError):
         column: str | None = None, fix: str = "",
     ) -> None:  # fmt: skip
         parts = [printable(str(file))] if file is not None else []
-        parts += [f"line {line}"] if line is not None else []
+        parts += [f"{unit_of(file)} {line}"] if line is not None else []
         parts += [f"column {column!r}"] if column is not None else []
         where = f"{', '.join(parts)}: " if parts else ""
         super().__init__(_sentence(f"{where}{one_line(problem).rstrip('.')}.", one_line(fix)))

@@ -21,7 +21,7 @@ from representer.data.splits import PARTS, TRAINED, Fold, Splits, as_hex
 from representer.data.stored import Stored, most, take
 from representer.data.tables import MISSING, Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
-from representer.errors import ArgumentError, DataError, say
+from representer.errors import ArgumentError, DataError, say, unit_of
 from representer.estimators.halves import CALIBRATION
 from representer.estimators.label_sets import LabelSets, joined_labels
 from representer.estimators.results import result_columns
@@ -115,7 +115,7 @@ class Objects:
     @property
     def place(self) -> str:
         """The unit of these numbers: line or row."""
-        return "line" if self.is_numbered_by_line else "row"
+        return unit_of(self.source) if self.is_numbered_by_line else "row"
 
     def subset(self, positions: Sequence[int]) -> Objects:
         """Return the objects at these positions."""
@@ -189,6 +189,7 @@ class Objects:
             "role": role,
             "sha256": self.digest,
             "rows": len(self) + len(self.dropped),
+            "unit": unit_of(self.source),
             "kept": len(self),
             "dropped": [
                 {"reason": reason, "count": len(numbers), "lines": numbers[:5]}
@@ -217,7 +218,8 @@ def with_notes(blocks: Iterable[Objects], words: str = "left out") -> Iterator[O
 
     def say_left_out() -> None:
         if dropped.total:
-            say(f"{source}: {dropped}".replace("left out", words, 1))
+            shown = str(dropped).replace("(line", f"({unit_of(source)}")
+            say(f"{source}: {shown}".replace("left out", words, 1))
 
     for block in blocks:
         if block.source != source:

@@ -284,7 +284,7 @@ class EstimatorUse(ABC):
     ) -> list[dict[str, Any]]:
         """Return the explanation of each object, as in explanations.json."""
         predictions = self._checked(run, estimator, objects)
-        noun = "line" if objects.is_numbered_by_line else self.noun
+        noun = objects.place if objects.is_numbered_by_line else self.noun
         entries = explanations_of(
             estimator, objects.objects, predictions, objects.numbers, noun, top, objects.targets
         )
