@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from representer.data.tables import read_grid
 from representer.errors import DataError
 from representer.estimators.explanation import NETWORK, Contribution, Explained
-from representer.estimators.fitting import shuffled
+from representer.estimators.fitting import Inputs
 from representer.estimators.supervised import Classifier
-from representer.storage.files import from_values
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
 from representer.tasks.results import Baseline, Facts, majority_class
@@ -25,7 +24,7 @@ from toy_lists.task import LISTS, ListParameters
 
 
 @dataclass(frozen=True)
-class ListInputs:
+class ListInputs(Inputs):
     """Standardized numbers, padded to the longest list of a batch."""
 
     mean: float
@@ -41,11 +40,6 @@ class ListInputs:
 
     def size(self, encoded: Tensor) -> int:
         return len(encoded)
-
-    def batches(
-        self, encoded: Sequence[Tensor], batch_size: int, seed: int
-    ) -> Callable[[int], Sequence[Sequence[int]]]:
-        return shuffled(encoded, batch_size, seed)
 
 
 @dataclass(frozen=True)
@@ -79,6 +73,7 @@ class ListClassifier(ListParameters, Classifier):
 
     noun: ClassVar[str] = "list"
     _task: ClassVar[str] = "lists"
+    _inputs: ClassVar[type[ListInputs]] = ListInputs
     inputs_: ListInputs
     _config: ClassVar[type[NetworkConfig]] = NetworkConfig
 
@@ -99,12 +94,6 @@ class ListClassifier(ListParameters, Classifier):
     @staticmethod
     def _make(config: NetworkConfig) -> ListNetwork:
         return ListNetwork(config)
-
-    def _save_inputs(self, run: Any) -> dict[str, Any]:
-        return asdict(self.inputs_)
-
-    def _load_inputs(self, files: Any, values: Any) -> ListInputs:
-        return from_values(ListInputs, values)
 
     @torch.no_grad()
     def _explain_network(self, one: Any, output: int) -> Explained:

@@ -7,7 +7,7 @@ from typing import Any
 
 from representer.checks import require_integers
 from representer.estimators.parameters import TargetParameters, option
-from representer.tasks.options import RunConfig, Task, config_of, defaults
+from representer.tasks.options import RunConfig, Task, config_of, defaults_with
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,12 @@ class ListParameters(TargetParameters):
 ListConfig: Any = config_of("ListConfig", __name__, Reading, ListParameters, base=RunConfig)
 
 
-def defaults_of(given: Any) -> dict[str, Any]:
-    """Return the defaults of all options, given those of the command line."""
-    return defaults(ListConfig, {"epochs": 5, "threads": 1} if given.demo else {})
-
-
 LISTS = Task(
     name="lists",
     summary="Train a classifier of lists of numbers.",
     noun="lists",
     config=ListConfig,
-    defaults=defaults_of,
+    defaults=defaults_with(ListConfig, {"epochs": 5, "threads": 1}),
     options={"evaluate": (Reading,), "predict": (Reading,), "explain": (Reading,)},
     functions={
         **{name: f"toy_lists.lists:{name}" for name in ("fit", "evaluate", "predict", "explain")},

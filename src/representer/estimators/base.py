@@ -292,6 +292,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
 
     _task: ClassVar[str] = ""  # on the command line
     _config: ClassVar[type[Any]]  # of the network's configuration
+    _inputs: ClassVar[type[Any]]  # of the inputs, a dataclass of plain values
     _results_of: ClassVar[Callable[..., Results]]  # what `report` shows
     _input_tags: ClassVar[tuple[str, ...]] = ()  # of scikit-learn's InputTags, those that hold
     network_seconds_: float | None = None  # of the network's training
@@ -336,13 +337,13 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     def _require_sizes(self, config: Any) -> None:
         """Raise a ValueError unless the network fits inputs and targets."""
 
-    @abstractmethod
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         """Return the inputs as plain values, after writing larger parts as files of their own."""
+        return asdict(self.inputs_)
 
-    @abstractmethod
     def _load_inputs(self, files: RunFiles, values: Any) -> Any:
         """Return the inputs that `_save_inputs` wrote."""
+        return from_values(self._inputs, values)
 
     @abstractmethod
     def _write_machines(self, run: RunFolder, machines: Sequence[Any]) -> None:

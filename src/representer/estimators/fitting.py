@@ -44,8 +44,14 @@ class Inputs(Protocol):
     def batches(
         self, encoded: Sequence[Any], batch_size: int, seed: int
     ) -> Callable[[int], Sequence[Sequence[int]]]:
-        """Return the pure function from an epoch to its batches of positions."""
-        ...
+        """Return the pure function from an epoch to its batches of positions, in random order."""
+
+        def of_epoch(epoch: int) -> list[list[int]]:
+            order = generators.generator(seed, epoch)
+            rows = torch.randperm(len(encoded), generator=order).tolist()
+            return [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
+
+        return of_epoch
 
 
 class Examples(NamedTuple):
@@ -54,19 +60,6 @@ class Examples(NamedTuple):
     objects: Sequence[Any]
     values: NDArray[Any]
     weights: NDArray[np.float64] | None = None  # (N, K)
-
-
-def shuffled(
-    encoded: Sequence[Any], batch_size: int, seed: int
-) -> Callable[[int], Sequence[Sequence[int]]]:
-    """Return the function from an epoch to batches in random order; see `Inputs.batches`."""
-
-    def batches(epoch: int) -> list[list[int]]:
-        order = generators.generator(seed, epoch)
-        rows = torch.randperm(len(encoded), generator=order).tolist()
-        return [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
-
-    return batches
 
 
 def training_task(

@@ -40,8 +40,7 @@ from representer.explain import WalkContribution, walk_readout
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressionNetwork, GraphRegressorConfig
 from representer.models.kernel_model import KernelModel, KernelModelConfig
-from representer.storage.files import from_values
-from representer.storage.run import RunFiles, RunFolder
+from representer.storage.run import RunFolder
 
 # The output of an ensemble of graph networks as an exact sum over the walks of a graph.
 #
@@ -238,6 +237,7 @@ class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEs
 
     noun: ClassVar[str] = "graph"
     _task: ClassVar[str] = "graph"
+    _inputs: ClassVar[type[GraphInputs]] = GraphInputs
     inputs_: GraphInputs
 
     @staticmethod
@@ -303,9 +303,6 @@ class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEs
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         return self.inputs_.to_dict()
-
-    def _load_inputs(self, files: RunFiles, values: Any) -> GraphInputs:
-        return from_values(GraphInputs, values)
 
 
 class GraphClassifier(GraphNetworkEstimator, Classifier):

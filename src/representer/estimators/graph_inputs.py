@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators.base import PLAIN
-from representer.estimators.fitting import shuffled
+from representer.estimators.fitting import Inputs
 from representer.functional import tree_depths
 from representer.kernels.graphs import Graph
 from representer.kernels.sequences import records_of
@@ -224,7 +224,7 @@ def _numbers(values: Sequence[Any], row: int, name: str) -> NDArray[np.float64]:
 Arguments = tuple[Tensor, Tensor, Tensor | None, Tensor, int]
 
 
-class GraphBatches:
+class GraphBatches(Inputs):
     """The part of `Inputs` that all graphs share, once they are PyG's ``Data``."""
 
     def collate(self, encoded: Sequence[Any], multiple: int = 1) -> Arguments:
@@ -234,12 +234,6 @@ class GraphBatches:
     def size(self, encoded: Any) -> int:
         """Return the number of nodes."""
         return len(encoded.x)
-
-    def batches(
-        self, encoded: Sequence[Any], batch_size: int, seed: int
-    ) -> Callable[[int], Sequence[Sequence[int]]]:
-        """Return the function from an epoch to batches in random order."""
-        return shuffled(encoded, batch_size, seed)
 
 
 def collate(graphs: Sequence[Any]) -> Arguments:

@@ -38,8 +38,6 @@ from representer.estimators.supervised import Classifier, Regressor
 from representer.estimators.targets import Numbers
 from representer.kernels.sequences import strings_of
 from representer.kernels.subtree_kernel import SubtreeKernel
-from representer.storage.files import from_values
-from representer.storage.run import RunFiles, RunFolder
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 
@@ -120,6 +118,7 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     feature: ClassVar[str] = "feature"
     _task: ClassVar[str] = "molecule"
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
+    _inputs: ClassVar[type[MoleculeInputs]] = MoleculeInputs
     inputs_: MoleculeInputs
 
     @property
@@ -209,12 +208,6 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
 
     def node_names(self, one: str) -> list[str]:
         return [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in parse_smiles(one).GetAtoms()]
-
-    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
-        return {"features": self.inputs_.features}
-
-    def _load_inputs(self, files: RunFiles, values: Any) -> MoleculeInputs:
-        return from_values(MoleculeInputs, values)
 
 
 class MoleculeClassifier(MoleculeNetwork, Classifier):

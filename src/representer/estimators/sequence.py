@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from representer.estimators.explanation import (
     Explanation,
     Places,
 )
-from representer.estimators.fitting import shuffled
+from representer.estimators.fitting import Inputs
 from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.parameters import SequenceKernelParameters
 from representer.estimators.supervised import Classifier, Regressor
@@ -30,8 +30,6 @@ from representer.kernels import KmerKernel, StringKernel
 from representer.kernels.kernel import Kernel
 from representer.kernels.kmer_kernel import Letters, Logo
 from representer.models.kernel_model import KernelModel, KernelModelConfig
-from representer.storage.files import from_values
-from representer.storage.run import RunFiles, RunFolder
 
 ORDERS, DECAY = (1, 2, 3), 0.5  # of the default kernel
 OF_ALPHABETS = {"dna": (6,), "rna": (6,)}  # orders of k-mers; of others those above
@@ -49,7 +47,7 @@ def default_kernel() -> Kernel:
 
 
 @dataclass(frozen=True)
-class SequenceInputs:
+class SequenceInputs(Inputs):
     """Sequences as vectors: tokens one-hot or by their similarity, vectors as they are.
 
     Args:
@@ -109,12 +107,6 @@ class SequenceInputs:
         """Return the number of tokens."""
         return len(encoded)
 
-    def batches(
-        self, encoded: Sequence[Vectors], batch_size: int, seed: int
-    ) -> Callable[[int], Sequence[Sequence[int]]]:
-        """Return the function from an epoch to batches in random order."""
-        return shuffled(encoded, batch_size, seed)
-
 
 class SequenceHalves(SequenceKernelParameters, KernelHalves):
     """Both halves of a kernel of sequences, see `SequenceClassifier`."""
@@ -123,6 +115,7 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
     _task: ClassVar[str] = "sequence"
     compares: ClassVar[tuple[str, ...]] = ("sequences",)
     is_kernel_unsupervised: ClassVar[bool] = True
+    _inputs: ClassVar[type[SequenceInputs]] = SequenceInputs
     inputs_: SequenceInputs
 
     def expression(self) -> Kernel:
@@ -242,12 +235,6 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
     @staticmethod
     def _make(config: KernelModelConfig) -> KernelModel:
         return KernelModel(config)
-
-    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
-        return asdict(self.inputs_)
-
-    def _load_inputs(self, files: RunFiles, values: Any) -> SequenceInputs:
-        return from_values(SequenceInputs, values)
 
 
 def read_sequences(X: Any) -> list[Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from representer.estimators.explanation import (
     Explanation,
     Places,
 )
-from representer.estimators.fitting import shuffled
+from representer.estimators.fitting import Inputs
 from representer.estimators.parameters import SeriesParameters
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
@@ -31,8 +31,6 @@ from representer.kernels.convolution_kernel import SHARE, VIEWS, ConvolutionKern
 from representer.kernels.sequences import as_sequence, has_columns
 from representer.models.sequence_classifier import SeriesNetwork, SeriesNetworkConfig
 from representer.nn.recurrent.machine import RecurrentKernelMachine
-from representer.storage.files import from_values
-from representer.storage.run import RunFiles, RunFolder
 
 Series = NDArray[np.float64]
 POINTS, TRACES = 500, 4  # samples and channels of a picture, at most
@@ -70,7 +68,7 @@ def standardized(
 
 
 @dataclass(frozen=True)
-class SeriesInputs:
+class SeriesInputs(Inputs):
     """Series as standardized arrays ``(C, T)`` in float32, without gaps.
 
     Args:
@@ -135,12 +133,6 @@ class SeriesInputs:
         """Return the number of steps."""
         return encoded.shape[1]
 
-    def batches(
-        self, encoded: Sequence[Any], batch_size: int, seed: int
-    ) -> Callable[[int], Sequence[Sequence[int]]]:
-        """Return the function from an epoch to batches in random order."""
-        return shuffled(encoded, batch_size, seed)
-
     def named(self, channel: int) -> str:
         """Return what names a channel in an explanation; nothing of an only one."""
         if self.num_channels == 1:
@@ -197,6 +189,7 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
     is_kernel_unsupervised: ClassVar[bool] = True
     penalties: ClassVar[Sequence[float]] = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
     candidates: ClassVar[Sequence[Sequence[str]]] = (SHARE,), VIEWS
+    _inputs: ClassVar[type[SeriesInputs]] = SeriesInputs
     inputs_: SeriesInputs
     network_: SeriesNetwork
 
@@ -293,12 +286,6 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
             "shown": shown.tolist(),
             "by_step": sums.tolist(),
         }
-
-    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
-        return asdict(self.inputs_)
-
-    def _load_inputs(self, files: RunFiles, values: Any) -> SeriesInputs:
-        return from_values(SeriesInputs, values)
 
 
 def _steps(where: tuple[int, ...], part: str) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,7 +27,7 @@ from representer.estimators.explanation import (
     Explanation,
     Places,
 )
-from representer.estimators.fitting import shuffled
+from representer.estimators.fitting import Inputs
 from representer.estimators.kernel_machine import CANDIDATES
 from representer.estimators.parameters import SignalParameters, in_samples
 from representer.estimators.supervised import Classifier
@@ -224,7 +224,7 @@ Windows = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class SignalInputs:
+class SignalInputs(Inputs):
     """Windows of a signal as standardized tensors.
 
     Args:
@@ -274,12 +274,6 @@ class SignalInputs:
     def size(self, encoded: Windows) -> int:
         """Return the number of samples."""
         return encoded.shape[1]
-
-    def batches(
-        self, encoded: Sequence[Any], batch_size: int, seed: int
-    ) -> Callable[[int], Sequence[Sequence[int]]]:
-        """Return the function from an epoch to batches in random order."""
-        return shuffled(encoded, batch_size, seed)
 
 
 def _recordings(windows: Windows) -> Recordings:
@@ -646,9 +640,6 @@ class SignalClassifier(SignalParameters, Classifier):
     def explanation_details(self, one: Windows, explanation: Explanation) -> dict[str, Any]:
         window, names = np.asarray(one), self.inputs_.names
         return details_of(explanation, window, names, self.sampling_rate_)
-
-    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
-        return asdict(self.inputs_)
 
     def _load_inputs(self, files: RunFiles, values: Any) -> SignalInputs:
         inputs = from_values(SignalInputs, values)

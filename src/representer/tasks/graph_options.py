@@ -11,7 +11,7 @@ from representer.tasks.options import (
     GroupReading,
     Task,
     config_of,
-    defaults,
+    defaults_with,
     functions_in,
     grouped,
     option,
@@ -53,19 +53,13 @@ DEMO: dict[str, Any] = {
 }  # fmt: skip
 
 
-def defaults_of(given: Any) -> dict[str, Any]:
-    """Return the defaults of all options, given those of the command line."""
-    return defaults(GraphConfig, DEMO if given.demo else {})
-
-
 GRAPH = Task(
     name="graph",
     summary="Train a model of labeled graphs in tables, TU or JSONL files, or of bracketed trees.",
     noun="graphs",
     config=GraphConfig,
-    defaults=defaults_of,
+    defaults=defaults_with(GraphConfig, DEMO),
     options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (GraphReading,))),
-    functions=functions_in("representer.tasks.graph")
-    | {"suggest": "representer.tasks.graph:FLOW.suggest"},
+    functions=functions_in("representer.tasks.graph", "suggest"),
     packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
 )

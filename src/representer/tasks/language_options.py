@@ -90,12 +90,11 @@ def defaults_of(given: Any) -> dict[str, Any]:
     return usual | PRESETS.get(given.preset or "", {})
 
 
-_FUNCTIONS = functions_in("representer.tasks.language", "generate")
 LANGUAGE = Task(
     name="language", summary="Train a language model on a running text.", noun="running text",
     config=LanguageConfig, defaults=defaults_of,
     options=dict.fromkeys(READ, (LanguageReading,)) | {"generate": ()},
-    functions={name: function for name, function in _FUNCTIONS.items() if name != "drift"},
+    functions=functions_in("representer.tasks.language", without=("drift",), beside=("generate",)),
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )  # fmt: skip

@@ -147,8 +147,7 @@ MOLECULE = Task(
     config=MoleculeConfig,
     defaults=defaults_of,
     options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (MoleculeReading,))),
-    functions=functions_in("representer.tasks.molecule")
-    | {"suggest": "representer.tasks.molecule:FLOW.suggest"},
+    functions=functions_in("representer.tasks.molecule", "suggest"),
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",
         "rdkit",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, make_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pkgutil import resolve_name
@@ -157,6 +157,11 @@ def defaults(config: type[Any], demo: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults of all options, with those of the demo."""
     usual = {f.name: f.default for f in fields(config) if f.default is not MISSING}
     return usual | demo
+
+
+def defaults_with(config: type[Any], demo: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
+    """Return the function from given options to the defaults of all, with those of the demo."""
+    return lambda given: defaults(config, demo if given.demo else {})
 
 
 def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
@@ -317,12 +322,14 @@ def is_importable(module: str) -> bool:
 READ = ("evaluate", "predict", "explain")  # commands that read data of a run
 
 
-def functions_in(module: str, *others: str) -> dict[str, str]:
-    """Return the functions of a task by name: methods of its ``FLOW``, and `others` beside it."""
-    names = ("fit", "drift", "comparison", "examples", *READ)
-    methods = {name: f"{module}:FLOW.{name}" for name in names}
-    beside = {name: f"{module}:{name}" for name in others}
-    return methods | {"as_text": "representer.tasks.explained_text:as_text"} | beside
+def functions_in(
+    module: str, *others: str, without: Sequence[str] = (), beside: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the functions of a task by name: methods of its ``FLOW``, some `beside` it."""
+    names = ("fit", "drift", "comparison", "examples", *READ, *others)
+    methods = {name: f"{module}:FLOW.{name}" for name in names if name not in without}
+    functions = {name: f"{module}:{name}" for name in beside}
+    return methods | {"as_text": "representer.tasks.explained_text:as_text"} | functions
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import SequenceParameters
-from representer.tasks.options import READ, Task, config_of, defaults, functions_in, option
+from representer.tasks.options import READ, Task, config_of, defaults_with, functions_in, option
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,13 @@ DEMO: dict[str, Any] = {
 }  # fmt: skip
 
 
-def defaults_of(given: Any) -> dict[str, Any]:
-    """Return the defaults of all options, given those of the command line."""
-    return defaults(SequenceConfig, DEMO if given.demo else {})
-
-
 SEQUENCE = Task(
     name="sequence",
     summary="Train a model of labeled DNA, RNA, proteins, or lists of events.",
     noun="sequences",
     config=SequenceConfig,
-    defaults=defaults_of,
+    defaults=defaults_with(SequenceConfig, DEMO),
     options=dict.fromkeys((*READ, "suggest"), (SequenceReading,)),
-    functions={
-        name: function for name, function in functions_in("representer.tasks.sequence").items()
-        if name != "drift"
-    } | {"suggest": "representer.tasks.sequence:FLOW.suggest"},
+    functions=functions_in("representer.tasks.sequence", "suggest", without=("drift",)),
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
 )  # fmt: skip

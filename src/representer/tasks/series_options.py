@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import SeriesParameters
-from representer.tasks.options import READ, Task, config_of, defaults, functions_in, option
+from representer.tasks.options import READ, Task, config_of, defaults_with, functions_in, option
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,13 @@ SeriesConfig: type[Any] = config_of(
 DEMO: dict[str, Any] = {"num_features": 2000, "test_fraction": 0.3, "threads": 1}
 
 
-def defaults_of(given: Any) -> dict[str, Any]:
-    """Return the defaults of all options, given those of the command line."""
-    return defaults(SeriesConfig, DEMO if given.demo else {})
-
-
 SERIES = Task(
     name="series",
     summary="Train a model of labeled series in .ts files, tables or .npz files.",
     noun="series",
     config=SeriesConfig,
-    defaults=defaults_of,
+    defaults=defaults_with(SeriesConfig, DEMO),
     options=dict.fromkeys(READ, (SeriesReading,)),
-    functions={
-        name: function for name, function in functions_in("representer.tasks.series").items()
-        if name != "drift"
-    },
+    functions=functions_in("representer.tasks.series", without=("drift",)),
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
 )  # fmt: skip

@@ -126,7 +126,6 @@ def defaults_of(given: Any) -> dict[str, Any]:
     return defaults(TextConfig, chosen)
 
 
-_HOME = "representer.tasks.text"
 TEXT = Task(
     name="text",
     summary="Train a model of texts on a table of texts and labels.",
@@ -134,8 +133,7 @@ TEXT = Task(
     config=TextConfig,
     defaults=defaults_of,
     options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (TextReading,))),
-    functions=functions_in(_HOME)
-    | {name: f"{_HOME}:FLOW.{name}" for name in ("opened", "suggest")},
+    functions=functions_in("representer.tasks.text", "opened", "suggest"),
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
     takes_strings=True,
 )
