@@ -1,4 +1,4 @@
-"""Reading of lists of sequences, as differentiable tensors or float64 arrays."""
+"""Sequences, tokens and strings as users pass them, read as tensors, arrays or numbers."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _check_archive(content: IO[bytes], packed: int) -> None:
             if (left := left - len(text)) < 0:
                 raise ValueError(f"it expands to more than {MAX_EXPANSION} times its size")
             if _is_shared(entry.filename):
-                lengths = [len(part) for part in re.split(rb"<(?:\w+:)?si\b", text)[1:]]
+                lengths = [len(item) for item in re.split(rb"<(?:\w+:)?si\b", text)[1:]]
             elif b"sheetData" in text or b"table:table" in text:
                 sheets = _Sheets(text, lengths)
                 _require(sheets.cells, len(text))
