@@ -245,6 +245,15 @@ def test_splines_of_other_packages_are_converted(degree, even, package):
     )
 
 
+def test_a_function_for_g_is_summed_in_full_precision_under_autocast():
+    layer, x = made(lambda u: u * u.abs(), num_centers=12)
+    layer.requires_grad_(False).float().coefficients.mul_(100)
+    y = functional.edge_activation(x.float(), layer.centers, layer.coefficients, green=layer.green)
+    layer.weight.zero_(), layer.bias.zero_()
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(layer(x.float()).float(), y)
+
+
 def test_networks_without_splines_are_refused():
     with pytest.raises(KindError, match="grid, base_weight"):
         nn.KAN.from_efficient_kan({"weight": torch.zeros(2, 2)})

@@ -24,7 +24,7 @@ from representer.nn.activation.kernel_activation import (
 )
 from representer.nn.activation.smoothness import squared_norm
 from representer.nn.checks import check_dense, check_flag, leaf_of_fx
-from representer.ops.common import has_values
+from representer.ops.common import has_values, without_autocast
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -192,7 +192,8 @@ class KernelLinear(SuggestsArguments, nn.Module):
         if isinstance(self.green, str):
             total = ops.edge_activation(input, c, chi, green=self.green, bandwidth=self.bandwidth)
         else:
-            total = functional.edge_activation(input, c, chi, green=self.green)
+            with without_autocast(input):  # in 16 bits, large terms would not cancel
+                total = functional.edge_activation(input.to(chi), c, chi, green=self.green)
         if self.weight is not None:
             return total + F.linear(BASES[self.base](input), self.weight, self.bias)
         return total if self.bias is None else total + self.bias
