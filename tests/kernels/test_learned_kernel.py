@@ -22,10 +22,12 @@ from representer.kernels import (
     GramTransformer,
     LearnedKernel,
     LearnedUnit,
+    Nystroem,
     gram,
     two_sample_test,
 )
 from representer.nn import (
+    RKM,
     RKMCIFG,
     RKMLSTM,
     NgramLSTM,
@@ -210,6 +212,25 @@ def test_a_kernel_machine_is_trained_on_it():
         GramTransformer((LearnedKernel(RKMCIFG(3, 8)) ** 2).cosine()), SVC(kernel="precomputed")
     )
     assert cosine.fit(X, y).score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("layer", [
+    RKMCIFG(3, 4, num_layers=2), StringKernelRNN(3, 4, num_layers=2, decay=0.5),
+    RKM(3, 4, q="exponential", feedback=False),
+], ids=lambda layer: type(layer).__name__)  # fmt: skip
+def test_kernels_of_layers_whose_references_lie_elsewhere_compare_new_objects(layer):
+    """Of a Y that is given to them, the objects would be taken as references."""
+    X, kernel = [0.1 * x.numpy() for x in sequences(9)], 0.1 * layer.double().kernel
+    assert kernel.repeats
+    wanted = kernel(X)[:3, 3:]
+    transformer = GramTransformer(kernel).fit(X[3:])
+    np.testing.assert_allclose(transformer.transform(X[:3]), wanted, atol=1e-12)
+    process = GaussianProcessKernel(kernel, X)
+    values = process(np.arange(3)[:, None], np.arange(3, 9)[:, None])
+    np.testing.assert_allclose(values, wanted, atol=1e-12)
+    landmarks = Nystroem(kernel, 9, random_state=0).fit(X)
+    features = landmarks.transform(X)
+    np.testing.assert_allclose((features @ features.T)[:3, 3:], wanted, atol=1e-8)
 
 
 def test_gaussian_processes_and_the_two_sample_test_take_it():

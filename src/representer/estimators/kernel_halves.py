@@ -56,7 +56,7 @@ class KernelFeatures(BaseEstimator):
 
     def transform(self, X: Sequence[Any]) -> NDArray[np.float64]:
         """Return the features ``(N, F)``."""
-        return _array(self.kernel(list(X), self.landmarks_)) @ self.whitening_
+        return _array(self.kernel.comparing()(list(X), self.landmarks_)) @ self.whitening_
 
     def landmark_features(self) -> NDArray[np.float64]:
         """Return the features of the landmarks ``(M, F)``."""

@@ -97,7 +97,7 @@ class GaussianProcessKernel(of_processes.GenericKernelMixin, _ProcessBase):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """Return the Gram matrix, and its gradient in theta ``(N, N, P)`` if it is wanted."""
         x, y = self._objects(X), None if Y is None else self._objects(Y)
-        K = as_array(self.kernel(x, y))
+        K = as_array(self.kernel.comparing()(x, y))
         if not eval_gradient:
             return K
         parts = []

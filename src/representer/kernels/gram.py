@@ -58,9 +58,9 @@ class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _fit_kernel(self, objects: Any) -> None:
         """Fit a copy of the kernel if it, or a kernel in it, must be fitted and is not."""
-        self.kernel_ = self.kernel
+        self.kernel_ = self.kernel.comparing()
         if not is_fitted(self.kernel):
-            made: Any = copy.deepcopy(self.kernel)
+            made: Any = copy.deepcopy(self.kernel_)
             self.kernel_ = made.fit(objects)
 
 

@@ -161,6 +161,16 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
         repeating: Any = copy.copy(self)
         return repeating.set_params(repeat=True)
 
+    def comparing(self) -> Kernel:
+        """Return this kernel with ``repeat=False`` in all of it, so that Y are objects, too."""
+        params: dict[str, Any] = self.get_params()
+        repeated = [name for name, value in params.items() if name.endswith("repeat") and value]
+        if not repeated:
+            return self
+        from representer.kernels.composition import with_values
+
+        return with_values(self, dict.fromkeys(repeated, False))
+
     def _check(self) -> None:
         """Check the arguments, which ``set_params`` may have changed."""
 
