@@ -245,7 +245,7 @@ def attempt(make: Callable[[], str]) -> str:
     except StopIteration:
         return "no C compiler"
     except Exception as error:  # of any library
-        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def main() -> None:

@@ -8,6 +8,8 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#elif defined(_WIN32)
+#include <malloc.h>
 #endif
 
 namespace representer {
@@ -24,18 +26,26 @@ template <class Real> void use_large_pages([[maybe_unused]] Real* array, [[maybe
 #endif
 }
 
+#if defined(_WIN32) // whose C library has no aligned_alloc
+inline void* allocate(int64_t bytes) { return _aligned_malloc(bytes, 64); }
+inline void release(void* data) { _aligned_free(data); }
+#else
+inline void* allocate(int64_t bytes) { return std::aligned_alloc(64, bytes); }
+inline void release(void* data) { std::free(data); }
+#endif
+
 template <class Real> class Workspace {
   public:
     // Pass zeroed = false only if every entry is written before it is read.
     explicit Workspace(int64_t count, bool zeroed = true) {
         if (count < 0 || count > PTRDIFF_MAX / 16) throw std::bad_alloc();
         const int64_t bytes = (count * int64_t(sizeof(Real)) + 63) / 64 * 64;
-        data_ = count ? static_cast<Real*>(std::aligned_alloc(64, bytes)) : nullptr;
+        data_ = count ? static_cast<Real*>(allocate(bytes)) : nullptr;
         if (count && !data_) throw std::bad_alloc();
         use_large_pages(data_, count);
         if (count && zeroed) std::memset(data_, 0, bytes);
     }
-    ~Workspace() { std::free(data_); }
+    ~Workspace() { release(data_); }
     Workspace(const Workspace&) = delete;
     Workspace& operator=(const Workspace&) = delete;
     Real* at(int64_t i) const { return data_ + i; }

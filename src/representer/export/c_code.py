@@ -195,9 +195,7 @@ def _step_program(step: _Step) -> ExportedProgram:
     with torch.no_grad():
         program = torch.export.export(step.module, step.example)
         tables = {getattr(torch.ops.representer, k).default: of_step(o) for k, o in OPS.items()}
-        # LiteRT knows no split into a single part
-        parts = get_decompositions([aten.split.Tensor, aten.split_with_sizes])
-        return program.run_decompositions(tables | parts)
+        return program.run_decompositions(tables)
 
 
 def _in_core_operators(program: ExportedProgram) -> ExportedProgram:
@@ -221,7 +219,16 @@ def step_program(model: nn.Module) -> ExportedProgram:
         ArgumentError: The model reads no sequence step by step.
         KindError: It is of a kind that has no steps.
     """
-    return _step_program(_step_of(model))
+    with torch.no_grad():
+        return _step_program(_step_of(model)).run_decompositions({aten.split.Tensor: _slices})
+
+
+def _slices(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
+    """Return the parts of a tensor; LiteRT knows no split into one."""
+    return [
+        aten.slice.Tensor(x, dim, k, min(k + size, x.shape[dim]))
+        for k in range(0, x.shape[dim], size)
+    ]
 
 
 _MAIN = """#ifdef {upper}_MAIN
