@@ -200,7 +200,11 @@ def test_a_network_of_texts_reads_a_word_at_a_time(pooling: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        (torch.nn.LSTM(2, 3), KindError, "model is LSTM; expected a recurrent layer of one direction, a"),
+        (
+            torch.nn.LSTM(2, 3),
+            KindError,
+            "model is LSTM; expected a recurrent layer of one direction, a",
+        ),
         (nn.RKMLSTM(2, 3).train(), KindError, "in training mode"),
         (nn.RKMLSTM(2, 3, bidirectional=True).train(), KindError, "in training mode"),
         (
