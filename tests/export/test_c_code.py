@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -115,6 +116,13 @@ def whole(layer: Any, x: torch.Tensor) -> np.ndarray:
             return layer(x).numpy()
         found = layer(x[None] if layer.batch_first else x[:, None])[0].numpy()
         return found.reshape(-1, found.shape[-1])
+
+
+def test_what_torch_deprecates_is_not_shown_to_users(tmp_path: Path):
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        to_c(nn.RKMCIFG(3, 4).eval(), tmp_path / "layer.c")
+    assert not shown
 
 
 @needs_compiler
