@@ -5,10 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from representer.serving.connections import limited_protocol
+from representer.serving.limits import Limits
 from representer.serving.model_process import BusyError
 from representer.serving.served_model import NoStreamError, Streams
 from served_toys import Toy
@@ -88,6 +92,43 @@ def test_the_bodies_of_all_requests_have_a_limit(serve: Serve) -> None:
         status, answer = client.post("/predict", {"inputs": ["x" * 900]})
     assert (status, answer) == (503, {"error": "the bodies of all requests are too large together"})
     assert client.post("/predict", {"inputs": [1]})[0] == 200
+
+
+def test_what_comes_at_once_is_parsed_in_parts_between_which_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    received, later = list[bytes](), list[Any]()
+
+    class Base:
+        loop = SimpleNamespace(time=lambda: 0.0, call_soon=later.append, call_later=Mock())
+        flow, cycle = SimpleNamespace(read_paused=False), None
+
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+
+        def data_received(self, data: bytes) -> None:
+            received.append(data)
+
+    monkeypatch.setattr("representer.serving.connections.AutoHTTPProtocol", Base)
+    protocol: Any = limited_protocol(Limits())()
+    protocol.connection_made(Mock(is_closing=lambda: False))
+    data = bytes(range(256)) * 40
+    protocol.data_received(data[:9000])
+    assert received == [data[:4096]]
+    protocol.data_received(data[9000:])  # as after the reading was resumed: it waits its turn
+    while later:
+        later.pop(0)()
+    assert b"".join(received) == data
+    assert max(map(len, received)) == 4096
+    protocol.transport.resume_reading.assert_called_once_with()
+
+
+def test_a_body_in_chunks_of_one_byte_is_read(serve: Serve) -> None:
+    client = serve(Toy)
+    body = b'{"inputs": [%b1]}' % (b" " * 5000)
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    with connected(client, POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks) as connection:
+        assert b" 200 OK" in connection.recv(1000)
 
 
 # Tests of open streams.
