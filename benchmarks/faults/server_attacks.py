@@ -23,7 +23,8 @@ from faults.tiny_runs import STOPPED, make_runs
 TASKS = ("text", "language", "molecule", "graph")
 SECONDS, MEMORY = 5.0, 2**30  # of others' answers; bytes of a process
 ENDED = 40.0  # seconds, of the attack itself: --max-seconds and some
-OPTIONS = {"--max-read-seconds": 2.0, "--max-call-seconds": 3.0}  # on an idle machine
+# on an idle machine
+OPTIONS = {"--max-read-seconds": 2.0, "--max-call-seconds": 3.0, "--max-seconds": 30.0}
 VALID: dict[str, Any] = {
     "text": "the sea 1", "language": "one two three", "molecule": "CCO",
     "graph": {"nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
