@@ -115,10 +115,10 @@ def round_numbers(least: float, most: float, count: int = 6) -> list[float]:
     """Return up to count round numbers between two positive ones, evenly spread in ratio."""
     decades = range(math.floor(math.log10(least)) - 1, math.ceil(math.log10(most)) + 1)
     for digits in (_FINE, (1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        found = [d * 10.0**k for k in decades for d in digits if least <= d * 10.0**k <= most]
-        if len(found) <= count:
-            return [float(f"{one:.6g}") for one in found]
-    return [float(f"{one:.6g}") for one in found[:: -(-len(found) // count)]]
+        ticks = [d * 10.0**k for k in decades for d in digits if least <= d * 10.0**k <= most]
+        if len(ticks) <= count:
+            return [float(f"{tick:.6g}") for tick in ticks]
+    return [float(f"{tick:.6g}") for tick in ticks[:: -(-len(ticks) // count)]]
 
 
 def plain(text: str) -> str:
@@ -148,8 +148,8 @@ def svg(figure: Figure, title: str) -> Markup:
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")
     drawing = drawing[drawing.index("<svg") :]
-    own = hashlib.sha256(drawing.encode()).hexdigest()[:8]  # a page has many figures
-    drawing = re.sub(r'( id="|href="#|url\(#)', rf"\1f{own}-", drawing)
+    digest = hashlib.sha256(drawing.encode()).hexdigest()[:8]  # a page has many figures
+    drawing = re.sub(r'( id="|href="#|url\(#)', rf"\1f{digest}-", drawing)
     return Markup(
         drawing.replace("<svg", f'<svg role="img" aria-label="{html.escape(printable(title))}"', 1)
     )
@@ -169,9 +169,9 @@ def glow(spots: Sequence[tuple[float, float, float]], reach: float) -> Markup:
     from markupsafe import Markup
 
     largest = max((abs(share) for _, _, share in spots), default=0.0) or 1.0
-    one = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="{:.1f}" fill="url(#{})" opacity="{:.2f}"/>')
+    circle = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="{:.1f}" fill="url(#{})" opacity="{:.2f}"/>')
     return Markup("").join(
-        one.format(x, y, reach, "favor" if share > 0 else "against", abs(share) / largest)
+        circle.format(x, y, reach, "favor" if share > 0 else "against", abs(share) / largest)
         for x, y, share in spots
         if share
     )

@@ -149,7 +149,7 @@ def perplexity_difference(
     """
     mean, low, high = mean_over_lines(worse - better, lines)
     perplexity = math.exp(-float(worse.mean()))
-    difference, low, high = (perplexity * math.expm1(one) for one in (mean, low, high))
+    difference, low, high = (perplexity * math.expm1(bound) for bound in (mean, low, high))
     return difference, *extended(low, high, float(1 < len(np.unique(lines)) < FEWEST))
 
 
@@ -357,7 +357,7 @@ def rmse_difference(
         groups: The group of each example ``(N,)``, if those of a group may be alike.
     """
     squares = (model - truth) ** 2, (baseline - truth) ** 2
-    first, second = (math.sqrt(own.mean()) for own in squares)
+    first, second = (math.sqrt(of_model.mean()) for of_model in squares)
     count = len(truth if groups is None else np.unique(groups))
     total = first + second or 1.0
     low, high = (bound / total for bound in difference_of_squares(*squares, groups))
@@ -398,7 +398,7 @@ def difference_of_squares(
     variance = least.sum() - 2 * correlation * math.sqrt(float(least.prod()))
     error, t = math.sqrt(max(float(d.var(ddof=1)), float(variance)) / n), t_quantile(n)
     wider = SKEWED * skewness(d) * (2 * t**2 + 1) / (6 * math.sqrt(n))
-    below, above = (UNSEEN * max(0.0, float(own.max())) / n for own in (-d, d))
+    below, above = (UNSEEN * max(0.0, float(differences.max())) / n for differences in (-d, d))
     bounds = (
         center - (t + max(0.0, -wider)) * error - below,
         center + (t + max(0.0, wider)) * error + above,
@@ -485,7 +485,7 @@ def slug(text: str) -> str:
     return re.sub(r"\W+", "-", text.lower()).strip("-")
 
 
-FILTERS = {one.__name__: one for one in (
+FILTERS = {function.__name__: function for function in (
     percent, points, count, rounded, signed, equation, slug
 )}  # fmt: skip
 

@@ -62,7 +62,9 @@ def shown_entry(entry: Mapping[str, Any], *, is_drawn: bool = True) -> dict[str,
         **entry,
         "favor": [line for line in lines if line["contribution"] >= 0],
         "against": [line for line in lines if line["contribution"] < 0],
-        "columns": entry["parts"] if any(one["kernel"] and one["network"] for one in lines) else [],
+        "columns": entry["parts"]
+        if any(line["kernel"] and line["network"] for line in lines)
+        else [],
         "decimals": decimals_of(numbers),
         "row_decimals": 1 + decimals_of(row["contribution"] for row in rows[:-2]),
         "rows": rows if entry.get("by_place") else [],
@@ -92,7 +94,7 @@ def rows_of(entry: Mapping[str, Any], *, by_feature: bool = False) -> list[dict[
     else:
         counts = Counter(line["what"] for line in entry["by_place"])
         rows = sorted(entry["by_place"], key=lambda line: -abs(line["contribution"]))
-        others, rest = len(rows[listed:]), sum(one["contribution"] for one in rows[listed:])
+        others, rest = len(rows[listed:]), sum(row["contribution"] for row in rows[listed:])
         rows, noun = [
             {**line, "what": f"{line['what']} [{line['places'][0][0] + 1}]"}
             if counts[line["what"]] > 1
@@ -113,15 +115,15 @@ def _atoms(line: Mapping[str, Any]) -> str:
     places = line["places"]
     if line["network"] or len(places) > 1:
         return ""
-    found = [str(atom) for atom in places[0]]
-    return ", ".join(found[:LISTED]) + (", …" if len(found) > LISTED else "")
+    atoms = [str(atom) for atom in places[0]]
+    return ", ".join(atoms[:LISTED]) + (", …" if len(atoms) > LISTED else "")
 
 
 def _marks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each word of a text with its color, and the listed n-grams that it is part of."""
     ngrams: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for line in entry["contributions"]:
-        for t in sorted({t for place in line["places"] for t in place}):
+        for t in sorted({t for positions in line["places"] for t in positions}):
             ngrams[t].append(line)
     return [
         {"word": word, "value": value, "strength": strength, "ngrams": ngrams[t],
@@ -194,14 +196,14 @@ class Predictions:
     @classmethod
     def joined(cls, parts: Sequence[Predictions]) -> Predictions:
         """Return the predictions for the objects of all parts."""
-        columns = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
-        kept = {name: own for name, own in columns.items() if own[0] is not None}
-        return cls(**{name: np.concatenate(own) for name, own in kept.items()})
+        columns = {name: [getattr(block, name) for block in parts] for name in vars(parts[0])}
+        kept = {name: values for name, values in columns.items() if values[0] is not None}
+        return cls(**{name: np.concatenate(values) for name, values in kept.items()})
 
     def at(self, positions: NDArray[np.intp]) -> Predictions:
         """Return the predictions at some positions."""
         parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        kept = {name: own[positions] for name, own in parts.items() if own is not None}
+        kept = {name: values[positions] for name, values in parts.items() if values is not None}
         return Predictions(**kept)
 
 
@@ -215,12 +217,12 @@ def figures_by_target(
     Prediction sets are evaluated by groups ``(N,)``, too, if there are any.
     """
     figures = {}
-    for column, own in zip(columns, predictions, strict=True):
+    for column, predicted in zip(columns, predictions, strict=True):
         if len(rows := column.known()):
             alike, named = (
-                None if one is None else np.asarray(one)[rows] for one in (digests, groups)
+                None if values is None else np.asarray(values)[rows] for values in (digests, groups)
             )
-            figures[column.name] = figures_of(column.at(rows), own.at(rows), alike, named)
+            figures[column.name] = figures_of(column.at(rows), predicted.at(rows), alike, named)
     return figures if columns[0].name else figures[""]
 
 
@@ -310,27 +312,27 @@ def compared(
     alike, see `paired_difference`.
     """
     figures, differences = {}, {}
-    for column, own, other in zip(columns, predictions, others, strict=True):
+    for column, predicted, other in zip(columns, predictions, others, strict=True):
         rows = column.known()
         if not len(rows):
             continue
         copies, named = (
-            None if one is None else np.asarray(one)[rows] for one in (digests, groups)
+            None if values is None else np.asarray(values)[rows] for values in (digests, groups)
         )
         listed = figures_of(column.at(rows), other.at(rows), copies, named)
         if copies is not None:
             rows = rows[np.sort(np.unique(copies, return_index=True)[1])]
         alike = None if groups is None else dependent(np.asarray(groups)[rows])
-        known, model, beside = column.at(rows), own.at(rows), other.at(rows)
+        actual, model, beside = column.at(rows), predicted.at(rows), other.at(rows)
         if model.probabilities is not None:
             kept = (
                 "count", "accuracy", "accuracy_interval", "macro_f1", "auc", "average_precision",
             )  # fmt: skip
             listed = {name: listed[name] for name in kept}
-            pair = model.values == known.truth, beside.values == known.truth
+            pair = model.values == actual.truth, beside.values == actual.truth
             difference = paired_difference(*pair, alike)
         else:
-            difference = rmse_difference(known.truth, model.values, beside.values, alike)
+            difference = rmse_difference(actual.truth, model.values, beside.values, alike)
         figures[column.name] = listed | {"pairs": len(rows)}
         differences[column.name] = list(difference)
     if columns[0].name:
@@ -353,16 +355,16 @@ def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
 
 def worst(column: Column, predictions: Predictions) -> list[int]:
     """Return the positions of the most confident errors, or of the largest errors."""
-    known, predicted, chances = column.known(), predictions.values, predictions.chances
+    rows, predicted, chances = column.known(), predictions.values, predictions.chances
     if predictions.probabilities is not None:
         chances = predictions.probabilities[np.arange(len(predicted)), predicted]
     if chances is not None:
-        wrong = known[predicted[known] != column.truth[known]]
+        wrong = rows[predicted[rows] != column.truth[rows]]
         confidence = chances[wrong]
         rows = wrong[np.argsort(-confidence, kind="stable")]
     else:
-        errors = np.abs(predicted[known] - column.truth[known])
-        rows = known[np.argsort(-errors, kind="stable")]
+        errors = np.abs(predicted[rows] - column.truth[rows])
+        rows = rows[np.argsort(-errors, kind="stable")]
     return rows[:MISTAKES].tolist()
 
 
@@ -392,11 +394,11 @@ def points(
 ) -> dict[str, list[list[float]]]:
     """Return true value, prediction and deviation of objects by target, for the plot."""
     result = {}
-    for column, own in zip(columns, predictions, strict=True):
-        if own.deviations is not None:
+    for column, predicted in zip(columns, predictions, strict=True):
+        if predicted.deviations is not None:
             rows = column.known()[:POINTS]
-            parts = (column.truth, own.values, own.deviations)
-            table = np.stack([part[rows] for part in parts], axis=1)
+            parts = (column.truth, predicted.values, predicted.deviations)
+            table = np.stack([numbers[rows] for numbers in parts], axis=1)
             result[column.name] = table.round(5).tolist()
     return result
 
@@ -417,7 +419,7 @@ def by_target(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         name: metrics
         | {"test": figures}
-        | {kind: [_of(row, name) for row in metrics.get(kind, ())] for kind in BESIDE}
+        | {group: [_of(row, name) for row in metrics.get(group, ())] for group in BESIDE}
         for name, figures in metrics["test"].items()
     }
 
@@ -496,7 +498,9 @@ def render(results: Results) -> str:
     page = PAGES.get(results.metrics["task"], ESTIMATOR)
     details = results.details
     mistakes = details.get("mistakes", [])
-    errors = iter(shown_entries(one["explained"] for one in mistakes if one.get("explained")))
+    errors = iter(
+        shown_entries(mistake["explained"] for mistake in mistakes if mistake.get("explained"))
+    )
     shown = results._asdict() | {
         "test": results.metrics["test"],
         "is_regression": results.metrics.get("kind") == "regression",
@@ -504,7 +508,8 @@ def render(results: Results) -> str:
         "examples": shown_entries(details.get("examples", [])),
         "cliff": shown_entries(details.get("cliff", [])),
         "mistakes": [
-            one | {"entry": next(errors) if one.get("explained") else None} for one in mistakes
+            mistake | {"entry": next(errors) if mistake.get("explained") else None}
+            for mistake in mistakes
         ],
     }
     return _environment().get_template(page.template).render(shown | page.context(results))
@@ -537,7 +542,7 @@ def _of_signal(run: Results) -> dict[str, Any]:
 
 def _of_estimator(run: Results) -> dict[str, Any]:
     is_regression = run.metrics["kind"] == "regression"
-    targets = [_of_target(run, *own) for own in by_target(run.metrics).items()]
+    targets = [_of_target(run, *target) for target in by_target(run.metrics).items()]
     screen = (summary.of_numbers if is_regression else summary.of_classes)(run, targets)
     members = run.details["config"].get("members") or 1
     history = [_per_member(row, members) for row in run.history]
@@ -560,7 +565,7 @@ def _per_member(row: dict[str, Any], members: int) -> dict[str, Any]:
 
 
 def _of_target(run: Results, name: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    test, baselines = metrics["test"], [row for kind in BESIDE for row in metrics.get(kind, ())]
+    test, baselines = metrics["test"], [row for group in BESIDE for row in metrics.get(group, ())]
     points = run.details["points"].get(name)
     shown = {
         "name": name,

@@ -66,10 +66,10 @@ def _traces(axes: Any, times: Any, traces: Mapping[str, Any]) -> None:
     """Plot channels below each other, each beside its name."""
     import numpy as np
 
-    step = 2.1 * max(float(np.abs(np.asarray(own)).max()) for own in traces.values()) or 1.0
-    for k, own in enumerate(traces.values()):
+    step = 2.1 * max(float(np.abs(np.asarray(trace)).max()) for trace in traces.values()) or 1.0
+    for k, trace in enumerate(traces.values()):
         axes.axhline(-k * step, color=BASELINE, linewidth=0.5)
-        axes.plot(times, np.asarray(own) - k * step, color=MODEL, linewidth=1.1)
+        axes.plot(times, np.asarray(trace) - k * step, color=MODEL, linewidth=1.1)
     axes.set_yticks([-k * step for k in range(len(traces))], [plain(name) for name in traces])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -99,7 +99,7 @@ def logos(width: float, shown: Mapping[str, Any]) -> Drawing:
         left, base = k % across * longest, -1.5 * (k // across)
         axes.plot([left, left + len(stack)], [base, base], color=BASELINE, linewidth=0.7)
         axes.text(left, base - 0.06, plain(logo["name"]), va="top", color=INK)
-        for column, place in zip(stack, range(left, left + len(stack)), strict=True):
+        for column, position in zip(stack, range(left, left + len(stack)), strict=True):
             bottom = base
             for height, letter in column:
                 path = TextPath((0, 0), plain(letter), size=1)
@@ -108,7 +108,7 @@ def logos(width: float, shown: Mapping[str, Any]) -> Drawing:
                     continue  # a blank
                 scale = 0.9 / box.width, height / tallest / box.height
                 moved = Affine2D().translate(-box.x0, -box.y0).scale(*scale)
-                moved = moved.translate(place + 0.05, bottom)
+                moved = moved.translate(position + 0.05, bottom)
                 color = _CLASSES[letters.index(letter) % len(_CLASSES)]
                 axes.add_patch(PathPatch(moved.transform_path(path), color=color, linewidth=0))
                 bottom += height / tallest
@@ -155,7 +155,7 @@ def phases(width: float, lags: Sequence[Mapping[str, Any]], channels: Sequence[s
 
 
 def _wrapped(degrees: Sequence[float]) -> list[float]:
-    return [(one + 180) % 360 - 180 for one in degrees]
+    return [(angle + 180) % 360 - 180 for angle in degrees]
 
 
 def window(entry: Mapping[str, Any]) -> Markup:
@@ -231,13 +231,13 @@ def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> Marku
     built_in = mne.channels.get_builtin_montages()
     system = next(name for name in ("colin27_1005", "standard_1005") if name in built_in)
     places = mne.channels.make_standard_montage(system).get_positions()["ch_pos"]
-    known = {name.lower(): name for name in places}
-    found = {known[name.lower()]: k for k, name in enumerate(channels) if name.lower() in known}
+    spelled = {name.lower(): name for name in places}
+    rows = {spelled[name.lower()]: k for k, name in enumerate(channels) if name.lower() in spelled}
     # T3 is the old name of T7: each position is plotted once
-    rows = sorted({tuple(places[name]): k for name, k in found.items()}.values())
+    rows = sorted({tuple(places[name]): k for name, k in rows.items()}.values())
     if len(rows) < _MIN_POSITIONS:
         return Markup("")
-    names = [known[channels[k].lower()] for k in rows]
+    names = [spelled[channels[k].lower()] for k in rows]
     info = mne.create_info(names, 100.0, "eeg", verbose="error")
     info.set_montage(system, on_missing="ignore", verbose="error")
     figure, axes = canvas(3.2, 2.9)
@@ -371,8 +371,8 @@ def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> Markup | str:
     lengths = [(places[u] - places[v]).Length() for u, v in ends]
     reach = REACH * (sum(lengths) / len(lengths) if lengths else 1.5 * SCALE)
     spots = [
-        (place.x, place.y, float(share))
-        for place, share in zip(places, shares["atoms"], strict=True)
+        (position.x, position.y, float(share))
+        for position, share in zip(places, shares["atoms"], strict=True)
     ]
     text = drawing.GetDrawingText()
     text = text[text.index("<svg") :].replace("#000000", "currentColor")

@@ -67,22 +67,22 @@ def standing(
     if not differences:
         return {}
     sign = 1 if measure.is_error else -1
-    largest = max(sign * own[0] for own in differences.values())
-    tied = [name for name, own in differences.items() if sign * own[0] == largest]
+    largest = max(sign * difference[0] for difference in differences.values())
+    tied = [name for name, difference in differences.items() if sign * difference[0] == largest]
     best = tied[-1]
     difference, low, high = (float(number) for number in differences[best])
     is_ahead, is_behind = (high < 0, low > 0) if measure.is_error else (low > 0, high < 0)
     relation = AHEAD if is_ahead else BEHIND if is_behind else LEVEL
     bounds = " to ".join(measure.number.format(measure.factor * bound) for bound in (low, high))
-    found = measure.form.format(measure.factor * difference)
+    shown = measure.form.format(measure.factor * difference)
     names = " and ".join(filter(None, (", ".join(tied[:-1]), best)))
     which = f"the best baseline{'s' * (len(tied) > 1)}, {names}" if len(differences) > 1 else best
     advice = f": use {best} instead" if is_behind else ""
-    sentence = f"On {tested_on}, {model} is {relation} {which} ({found}, 95 % interval {bounds})"
+    sentence = f"On {tested_on}, {model} is {relation} {which} ({shown}, 95 % interval {bounds})"
     if count < FEWEST:
         relation, advice = TOO_FEW, f"; it takes {FEWEST}{unit}"
         sentence = (
-            f"On {tested_on}, {model} is not told apart from {which} ({found}): too few to tell"
+            f"On {tested_on}, {model} is not told apart from {which} ({shown}): too few to tell"
         )
     return {
         "relation": relation,
@@ -94,7 +94,7 @@ def standing(
 
 def chance(test: Mapping[str, Any]) -> tuple[str, float, bool]:
     """Return the commonest class, how often it is right, and whether a model is clearly better."""
-    counts = {own["label"]: own["support"] for own in test["per_class"]}
+    counts = {row["label"]: row["support"] for row in test["per_class"]}
     commonest = max(counts, key=lambda label: counts[label])
     share = counts[commonest] / test["count"]
     return commonest, share, test["accuracy_interval"][0] > share
@@ -116,17 +116,17 @@ def parts_sentence(parts: Mapping[str, Mapping[str, float | None]]) -> str:
     """
     if len(parts) < 2:
         return ""
-    kept = {name: part for name, part in parts.items() if part["share"]}
+    kept = {name: half for name, half in parts.items() if half["share"]}
     shares = [
-        f"{100 * (part['share'] or 0):.0f} % {{}}from the {name}{_time(part)}"
-        for name, part in kept.items()
+        f"{100 * (half['share'] or 0):.0f} % {{}}from the {name}{_time(half)}"
+        for name, half in kept.items()
     ]
-    origin = [one.format("" if k else "of the spread of the scores comes ")
-              for k, one in enumerate(shares)]  # fmt: skip
+    origin = [share.format("" if k else "of the spread of the scores comes ")
+              for k, share in enumerate(shares)]  # fmt: skip
     sentences = [", ".join(origin) + "."] if len(kept) > 1 else []
     sentences += [
-        f"The {name}{_time(part)} added nothing on the validation data and was dropped."
-        for name, part in parts.items()
+        f"The {name}{_time(half)} added nothing on the validation data and was dropped."
+        for name, half in parts.items()
         if name not in kept
     ]
     return " ".join(sentences)
@@ -248,8 +248,8 @@ def of_numbers(run: Any, targets: Sequence[Mapping[str, Any]]) -> Screen:
     beside = _best(targets[0]["baselines"], run.metrics, name)
 
     def difference(row: Mapping[str, Any]) -> str:
-        found, low, high = (_signed(one) for one in row["difference"])
-        return f"difference of the RMSE {found}, 95\u202f% interval {low} to {high}"
+        middle, low, high = (_signed(bound) for bound in row["difference"])
+        return f"difference of the RMSE {middle}, 95\u202f% interval {low} to {high}"
 
     shown = [
         *_results(targets, "rmse", "RMSE", rounded),
@@ -263,11 +263,11 @@ def _results(
 ) -> list[Card]:
     """Return the card of the result of each target, with its interval."""
     cards = []
-    for own in targets:
-        of = f" of {own['name']}" if own["name"] else ""
-        low, high = (form(bound) for bound in own["test"][f"{key}_interval"])
+    for target in targets:
+        of = f" of {target['name']}" if target["name"] else ""
+        low, high = (form(bound) for bound in target["test"][f"{key}_interval"])
         text = f"test {name}{of}; 95\u202f% interval {low} to {high}"
-        cards.append(Card("Result", form(own["test"][key]), text))
+        cards.append(Card("Result", form(target["test"][key]), text))
     return cards
 
 
@@ -286,8 +286,8 @@ def of_subjects(run: Any) -> Screen:
     beside = _best(metrics["baselines"], metrics, None)
 
     def difference(row: Mapping[str, Any]) -> str:
-        own = row["difference"]
-        return _in_points({"difference": (own["mean"], *own["interval"])})
+        difference = row["difference"]
+        return _in_points({"difference": (difference["mean"], *difference["interval"])})
 
     shown = _beside(beside, lambda row: percent(row["mean"]), difference)
     cards = [Card("Result", percent(metrics["mean"]), text), *shown]
@@ -300,7 +300,7 @@ def of_text(run: Any) -> Screen:
     if not test:
         return _untested(run)
     token = "character" if metrics["level"] == "char" else "word"
-    low, high = (rounded(one) for one in test["perplexity_interval"])
+    low, high = (rounded(bound) for bound in test["perplexity_interval"])
     bits = test.get("bits_per_character")
     also = "" if bits is None else f"; {bits:.3f} bits per character, line ends included"
     text = f"test perplexity per token; 95\u202f% interval {low} to {high}{also}"
@@ -311,8 +311,8 @@ def of_text(run: Any) -> Screen:
     beside = _best(metrics["baselines"], metrics, None)
 
     def difference(row: Mapping[str, Any]) -> str:
-        found, low, high = (_signed(one) for one in row["difference"])
-        return f"perplexity; difference {found}, 95\u202f% interval {low} to {high}"
+        middle, low, high = (_signed(bound) for bound in row["difference"])
+        return f"perplexity; difference {middle}, 95\u202f% interval {low} to {high}"
 
     cards = [
         Card("Result", f"{test['perplexity']:.2f}", text),
@@ -356,12 +356,12 @@ def _best(
     rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any], target: str | None
 ) -> _Beside | None:
     """Return the best baseline, and how the model compares with it; None without baselines."""
-    found = metrics.get("standing") or {}
-    found = found if target is None else found.get(target) or {}
-    named = [row for row in rows if row["name"] == found.get("baseline")]
+    standings = metrics.get("standing") or {}
+    standings = standings if target is None else standings.get(target) or {}
+    named = [row for row in rows if row["name"] == standings.get("baseline")]
     if not named:
         return None
-    return _Beside(named[0], found["relation"], found["difference"][0])
+    return _Beside(named[0], standings["relation"], standings["difference"][0])
 
 
 def _beside(beside: _Beside | None, figure: Any, text: Any) -> list[Card]:
@@ -383,7 +383,7 @@ def _signed(number: float) -> str:
 
 def _of_parts(metrics: Mapping[str, Any]) -> list[Card]:
     """Return the card of the shares of kernel and network."""
-    kept = {name: part["share"] for name, part in metrics["parts"].items() if part["share"]}
+    kept = {name: half["share"] for name, half in metrics["parts"].items() if half["share"]}
     if not kept:
         return []
     text = parts_sentence(metrics["parts"])
