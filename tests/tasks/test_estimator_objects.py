@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from representer.data.tables.columns import Dropped
 from representer.errors import DataError
 from representer.estimators.results import result_columns
 from representer.estimators.targets import Classes, ClassTable, Numbers, columns_of
@@ -156,3 +157,12 @@ def test_the_most_confident_errors_come_first_and_unknown_labels_are_no_errors()
     assert [(e["number"], e["truth"], e["predicted"]) for e in errors] == [
         (4, "no", "yes (80 %)"), (3, "no", "yes (60 %)")
     ]  # fmt: skip
+
+
+def test_rows_of_a_workbook_that_were_left_out_are_called_rows(capsys):
+    for source, place in (("a.xlsx", "(rows 2, 3)"), ("a.csv", "(lines 2, 3)")):
+        left_out = [Dropped(line, "empty text") for line in (2, 3)]
+        kept = Objects(source, source, ["x"], ["a"], [1], dropped=left_out)
+        kept.say_notes()
+        assert place in capsys.readouterr().err
+        assert kept.described("training")["unit"] == place[1:].partition("s ")[0]
