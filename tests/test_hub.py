@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from local_hub import COMMIT, put_into_cache, record_uploads
 from made_up_run import write_made_up_run
 from representer import hub
 from representer.errors import ArgumentError, DataError
-from representer.estimators import TextClassifier, base
+from representer.estimators import TextClassifier
 from representer.storage.run import RunFolder
 
 TEXTS = ["a good film", "a bad film", "so good", "so bad"] * 6
@@ -28,7 +29,9 @@ def classifier() -> TextClassifier:
 def run(classifier, tmp_path):
     """A run folder as the command line writes it, with made-up scores."""
     made_up = write_made_up_run(tmp_path / "made up", ["+", "-"])
-    base.save(classifier, tmp_path / "run", reading={"text": "review"})
+    saved = copy(classifier)
+    saved.reading_ = {"text": "review"}
+    saved.save(tmp_path / "run")
     with RunFolder(tmp_path / "run", resume=True) as folder:
         for name in ("metrics.json", "details.json"):
             folder.write_json(name, json.loads((made_up / name).read_text()))

@@ -13,7 +13,7 @@ import pytest
 
 from representer.data.graphs import read_graph_file
 from representer.errors import DataError, KindError
-from representer.estimators import GraphClassifier, MoleculeRegressor, SignalClassifier, base
+from representer.estimators import GraphClassifier, MoleculeRegressor, SignalClassifier
 from representer.estimators.graph_inputs import PlainGraph
 from representer.serving import Limits, ServedModel
 
@@ -119,7 +119,8 @@ def test_the_windows_of_a_request_are_standardized_as_those_of_one_subject(tmp_p
     of_subject = (X - X.mean((0, 2), keepdims=True)) / X.std((0, 2), keepdims=True)
     estimator = SignalClassifier(sampling_rate=100, standardize="none", **QUIET)
     estimator.fit(of_subject, ["slow", "fast"] * 10)
-    base.save(estimator, tmp_path / "run", reading={"is_standardized_by_subject": True})
+    estimator.reading_ = {"is_standardized_by_subject": True}
+    estimator.save(tmp_path / "run")
     model = ServedModel(tmp_path / "run", device="cpu")
     found = [entry["probabilities"]["slow"] for entry in answer(model, (scale * X).tolist())]
     assert found == pytest.approx(estimator.predict_proba(of_subject)[:, 1], abs=1e-5)
