@@ -38,9 +38,9 @@ float32, relative to the largest output if that is above 1, at a sequence of 40 
 nodes); the bytes of the file, or of the weights of C; and the smallest CPU time of a step in
 microseconds, on one thread. *In parts* has the largest difference of a sequence that is read in 20
 random parts. *Own model* is an embedding of words (or of the labels of nodes), the layer and a
-linear head, written by `torch.onnx.export`. *ExecuTorch* runs `export.lowered`, *LiteRT* one step
-of `export.step_program`, where their packages are installed. A cell without figures has the
-reason."""
+linear head, written by `torch.onnx.export`. *ExecuTorch* runs `export.lowered`, *LiteRT* the first
+step of `export.step_program`, in which string kernels return 0, where their packages are installed.
+A cell without figures has the reason."""
 FORMATS = (
     "torch.export", "ONNX", "ONNX, 8 bits", "ONNX, in parts", "own model", "C", "C, 8 bits",
     "ExecuTorch", "LiteRT",
