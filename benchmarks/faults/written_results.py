@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import resource
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,7 +23,6 @@ from representer.errors import ShapeError, StorageError
 from representer.hub import model_card
 from representer.models import SequenceClassifierConfig, SequenceNetwork
 from representer.report.metrics import classification_metrics
-from representer.storage import atomic
 from representer.storage.atomic import as_json
 from representer.storage.run import RunFiles, RunFolder
 from representer.tasks.comparison import Comparison, ComparisonTable, Result, as_markdown
@@ -29,8 +31,8 @@ from representer.tasks.worklist import WorkList
 SECONDS = 5.0
 UNITS = 80
 NAMES = "comparison.json", "results.jsonl"
-STAGES = ("begun:1", "begun:2", f"begun:{UNITS}", "written", "synced", "replaced", "recorded")
-ACTIONS = ("kill", "enospc", "eio", "raise")
+SHARES = (0.0, 0.001, 0.25, 0.5, 0.75, 0.999, 1.0)  # of a line that reach the file
+ENDS = ("killed", "full disk")
 CLASSES = (100, 1000, 2600, 6000)
 LAYERS: dict[str, Callable[..., Any]] = {
     "RKM-LSTM": nn.RKMLSTM, "RKM-CIFG": nn.RKMCIFG, "CNN": nn.CNN, "Gated CNN": nn.GatedCNN,
@@ -60,8 +62,8 @@ def setup() -> None:
 def cases(seed: int, share: float) -> Iterator[Case]:
     """Yield the same cases for every seed."""
     made = [
-        *((f"{stage} {action}", "compare", partial(_restarted, stage, action))
-          for action in ACTIONS for stage in STAGES),
+        *((f"{end} at {share:.1%} of a line", "compare", partial(_interrupted, share, end))
+          for end in ENDS for share in SHARES),
         *((f"damaged at {part:.0%}", "compare", partial(_damaged, part))
           for part in (0.0, 0.1, 0.5, 0.9, 0.999)),
         *((f"{count} classes", "metrics", partial(_many_classes, count)) for count in CLASSES),
@@ -106,27 +108,40 @@ def _finished(folder: Path) -> bytes:
     return (folder / NAMES[1]).read_bytes()
 
 
-def _restarted(stage: str, action: str) -> None:
-    """Open finished work anew, which ends at a stage of rewriting; all units must be there."""
+def _interrupted(share: float, end: str) -> None:
+    """Add a unit, which ends within its line or, at 1, before it is synced; all others are kept."""
     logs = temporary_folder()
     folder = logs / "out"
     before = _finished(folder)
+    line = len(before.splitlines()[-1]) + 1
+    is_killed = end == "killed"
+
+    def unsynced(_: int) -> None:
+        if is_killed:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise OSError(errno.EIO, "a faulty disk")
 
     def child() -> int:
-        os.environ[atomic.VARIABLE] = f"jsonl.{stage}:{action}"
-        atomic.reset()
+        work = _list(folder)
+        if share == 1:
+            os.fsync = unsynced  # type: ignore[assignment]
+        else:
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL if is_killed else signal.SIG_IGN)
+            most = len(before) + int(share * line)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         try:
-            _list(folder)
-        except (StorageError, RuntimeError) as error:
-            print(error, file=sys.stderr)
+            work.add(UNITS, (UNITS - 1) / 7)  # as long as the line before
+        except StorageError:
             return 3
         return 0
 
     ended = forked(child, logs, seconds=4 * SECONDS)
-    assert ended.code == (-9 if action == "kill" else 3), f"ended with {ended.code}: {ended.last}"
+    by = -signal.SIGKILL if share == 1 else -signal.SIGXFSZ
+    assert ended.code == (by if is_killed else 3), f"ended with {ended.code}: {ended.last}"
     after = (folder / NAMES[1]).read_bytes()
-    assert after == before, f"{len(after.splitlines())} of {UNITS} units are left"
-    assert len(_list(folder).finished) == UNITS
+    assert after.startswith(before), f"{len(after.splitlines())} of {UNITS} units are left"
+    assert is_killed or after == before, f"{len(after) - len(before)} bytes of a line are left"
+    assert set(_list(folder).finished) - {UNITS} == set(range(UNITS))
     assert {path.name for path in folder.iterdir()} == set(NAMES)
 
 
@@ -232,7 +247,7 @@ def _tags(page: str) -> list[str]:
 
 
 SUITE = Suite(
-    "Results were rewritten on a failing disk or killed, had thousands of classes, names with "
+    "Results were written to a failing disk or killed, had thousands of classes, names with "
     "markup, or a state of another batch: every unit is kept, the file is read again, 5 s, 1 GiB, "
     "a name is text, and the state is refused",
     cases,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from representer.errors import StorageError
 from representer.ops import core
 
 
@@ -130,7 +131,7 @@ SAMPLES: dict[str, tuple[float, Chosen]] = {
     "written_results": (
         1.0,
         lambda case: any(words in case.name for words in (
-            "begun:2 kill", "damaged at 50%", "2600", "CNN, 2 to 3", "a link in",
+            "killed at 50.0%", "damaged at 50%", "2600", "CNN, 2 to 3", "a link in",
         )),
     ),
     "system": (0.01, lambda case: case.name.split(":")[0] != "environment"),
@@ -182,22 +183,24 @@ def test_an_answer_of_another_form_or_status_is_seen(bench, monkeypatch):
 
 def test_lost_units_and_markup_in_names_are_seen(bench, monkeypatch):
     suite = bench("faults.written_results")
-    suite._restarted("begun:2", "raise")
+    suite._interrupted(0.5, "killed")
+    suite._interrupted(0.5, "full disk")
     suite._marked("a comparison", "[a](http://x.org)")
     monkeypatch.setattr("representer.tasks.comparison.markdown", str)
     with pytest.raises(AssertionError, match="<a href"):
         suite._marked("a comparison", "[a](http://x.org)")
-    write = suite.atomic.write_chunks
 
-    def appended(path: Path, chunks: Any) -> None:
-        write(path, [])
-        for chunk in chunks:
-            suite.atomic.append(path, chunk)
-            suite.atomic.failpoint("jsonl.begun")
+    def appended(path: Path, data: bytes) -> None:
+        try:
+            with path.open("ab", buffering=0) as file:
+                for byte in data:
+                    file.write(bytes([byte]))
+        except OSError as error:
+            raise StorageError(path, error) from error
 
-    monkeypatch.setattr(suite.atomic, "write_chunks", appended)
-    with pytest.raises(AssertionError, match="2 of 80 units are left"):
-        suite._restarted("begun:2", "raise")
+    monkeypatch.setattr("representer.storage.atomic.append", appended)
+    with pytest.raises(AssertionError, match="bytes of a line are left"):
+        suite._interrupted(0.5, "full disk")
 
 
 def test_a_child_is_ended_in_time_and_what_it_touches_is_listed(bench, tmp_path: Path):

@@ -255,10 +255,10 @@ def test_the_closing_table_has_a_line_for_each():
     }  # fmt: skip
     header, model, *others = summary(metrics).splitlines()
     assert "accuracy" in header
-    assert model.split() == ["M", "50.00", "%", "40.00", "–", "60.00", "%", "0.250", "2.0", "s"]
+    assert model.split() == ["M", "50.0", "%", "40.0", "–", "60.0", "%", "0.250", "2.0", "s"]
     assert [line[0] for line in others] == ["C", "B"]
     metrics["alone"] = [{"name": "kernel alone", "seconds": None, **figures}]
-    assert summary(metrics).splitlines()[2].split()[:3] == ["kernel", "alone", "50.00"]
+    assert summary(metrics).splitlines()[2].split()[:3] == ["kernel", "alone", "50.0"]
 
 
 def test_the_most_confident_errors_come_first_and_correct_objects_are_left_out():

@@ -43,8 +43,11 @@ def of_step(op: Op) -> Callable[..., Any]:
 
     def decomposed(*arguments: Any) -> Any:
         assert op.table is not None
-        values = op.definition(**_named(op, arguments))
-        results = list(values) if isinstance(values, tuple) else [values]
+        named = _named(op, arguments)
+        values = op.definition(**named)
+        values = values if isinstance(values, tuple) else (values,)
+        results = list(values[: 1 + sum(name in named for name in _STATES)])
+        # what is kept for the gradient is empty
         results += [results[0].new_empty(0)] * (len(op.table.returned) - len(results))
         # the operator does not take results that share memory
         return tuple(x.clone() for x in results) if len(results) > 1 else results[0]
