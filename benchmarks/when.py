@@ -73,7 +73,7 @@ def own_data() -> Iterator[Comparison]:
             cell = row["both − baseline"]
             ends = [sign * float(end) for end in re.findall(_NUMBER, cell)[1:]]
             other = row["best simple baseline"].partition(":")[0]
-            mean = cell.partition(",")[0]
+            mean = cell.partition(",")[0].removesuffix(" points")
             figure = f"{mean} {unit} ({cell.partition(', ')[2]})"
             yield Comparison(next(iter(row.values())), f"`fit {task}`", other, min(ends), max(ends),
                              figure, "own-data")  # fmt: skip

@@ -65,7 +65,7 @@ def test_other_names_are_not_devices(name: object):
 
 
 @pytest.mark.parametrize("variable", ["", "cp1252"])
-def test_letters_that_a_code_page_lacks_are_written_to_a_pipe_unless_it_is_asked_for(
+def test_letters_that_a_code_page_lacks_are_written_to_a_pipe_unless_it_is_requested(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("PYTHONIOENCODING", raising=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -91,6 +92,16 @@ def test_a_tutorial_runs_in_three_minutes(page, tmp_path):
     assert run.returncode == 0, run.stderr
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert seconds < TUTORIAL_SECONDS
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=name_of)
+def test_what_a_tutorial_imports_exists(page):
+    """The tutorials themselves are run by the slow tests alone."""
+    trees = [ast.parse(code) for _, code in blocks(page, "python")]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert nodes
+    names = [f"{node.module}.{alias.name}" for node in nodes for alias in node.names]
+    assert [name for name in names if not exists(name)] == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in TUTORIALS], ids=name_of)

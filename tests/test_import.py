@@ -191,7 +191,7 @@ GUARDED = {
 }  # fmt: skip
 
 
-def test_names_that_windows_or_macos_lack_are_asked_for_before_they_are_used():
+def test_names_that_windows_or_macos_lack_are_requested_before_they_are_used():
     folder, unguarded = Path(representer.__file__).parent, set()
     for path in folder.rglob("*.py"):
         text = path.read_text(encoding="utf-8")

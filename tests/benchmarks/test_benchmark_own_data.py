@@ -107,6 +107,6 @@ def test_a_row_shows_every_column_and_the_paired_differences(own):
     rows = {"counts": [1.0, 1, 0, 0], "kernel": [0.0, 0, 0, 0], "network": [1.0, 0, 0, 0],
             "both": [0.0, 1, 0, 0]}  # fmt: skip
     assert own.cells("toy", table(rows)) == [
-        "toy", "counts: 50.00 ± 10.48", "100.00", "75.00 ± 9.07",
-        "75.00 ± 9.07", "+25.00, +15.93 to +34.07", "-25.00, -34.07 to -15.93", "5", "1",
+        "toy", "counts: 50.0 ± 10.5", "100.0", "75.0 ± 9.1",
+        "75.0 ± 9.1", "+25.0 points, +15.9 to +34.1", "-25.0 points, -34.1 to -15.9", "5", "1",
     ]  # fmt: skip

@@ -68,11 +68,12 @@ def walks(graph: Drawn, n: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]
 def walk_kernel(G: Drawn, H: Drawn, n: int, lam: float, edges: bool = False) -> float:
     """(5): the sum over every two walks."""
     total = 0.0
+    of_nodes = (G.x @ H.x.T).tolist()
+    of_edges = (G.edge_attr @ H.edge_attr.T).tolist() if edges else []
     for (x, in_x), (y, in_y) in product(walks(G, n), walks(H, n)):
-        term = math.prod(float(G.x[a] @ H.x[b]) for a, b in zip(x, y, strict=True))
+        term = math.prod(of_nodes[a][b] for a, b in zip(x, y, strict=True))
         if edges:
-            pairs = zip(in_x, in_y, strict=True)
-            term *= math.prod(float(G.edge_attr[e] @ H.edge_attr[f]) for e, f in pairs)
+            term *= math.prod(of_edges[e][f] for e, f in zip(in_x, in_y, strict=True))
         total += term
     return lam ** (n - 1) * total
 
