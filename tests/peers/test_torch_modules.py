@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.nn.modules import EDGES, GRAPHS, MODULES, inputs, output
+from tests.nn.modules import MODULES, inputs, output
 from torch import Tensor
 from torch import nn as torch_nn
 
@@ -147,7 +147,7 @@ def test_module_test(ways: str, name: str):
     """Non-contiguous inputs, saving, Jacobians in several modes, second derivatives, casts."""
     from torch.testing._internal import common_nn
 
-    more = (EDGES,) if name in GRAPHS else ()
+    more = inputs(name)[1:]  # the edges of graphs and trees
 
     class Case(common_nn.NNTestCase):
         def _forward(self, module: torch_nn.Module, given: Any) -> Tensor:
