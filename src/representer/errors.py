@@ -71,7 +71,7 @@ def _without_meaning(match: re.Match[str]) -> str:
     return f"\\{text}" if text in "\\`*_[]~|$#-+>(" else "".join(f"&#{ord(c)};" for c in text)
 
 
-def reason(error: Exception, max_length: int = 200) -> str:
+def reason(error: BaseException, max_length: int = 200) -> str:
     """Return the message of an error of another library on one line, truncated."""
     line = one_line(str(error)).rstrip(".") or type(error).__name__
     return line if len(line) <= max_length else f"{line[: max_length - 3]}..."
