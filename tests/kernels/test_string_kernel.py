@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import string_kernel_definition
-from representer.kernels import DeepStringKernel, Linear, RecurrentKernel, StringKernel, sequences
+from representer.kernels import (
+    DeepStringKernel,
+    Gaussian,
+    Linear,
+    RecurrentKernel,
+    StringKernel,
+    sequences,
+)
 
 claim = settings(deadline=None, max_examples=8)
 VARIANTS = list(product(["multiply", "add"], [False, True, "exact"], [True, False]))
@@ -200,6 +207,17 @@ def test_invalid_arguments_are_rejected(options, message):
         StringKernel(**options)
     with pytest.raises(ArgumentError, match=message):
         StringKernel().set_params(**options)(draw([2]))
+
+
+def test_a_changed_base_is_checked_by_the_kernel_and_its_network():
+    for kernel in (StringKernel(2, base=Gaussian()), DeepStringKernel([1], base=Gaussian())):
+        kernel.base.bandwidth = -1.0
+        with pytest.raises(ArgumentError, match="bandwidth is -1"):
+            kernel(draw([2]))
+    network = StringKernel(2, base=Gaussian()).network(3, 2).double()
+    network.kernel.base.bandwidth = -1.0
+    with pytest.raises(ArgumentError, match="bandwidth is -1"):
+        network.evaluate(draw([2]))
 
 
 def nan_at(step, feature):

@@ -356,11 +356,9 @@ def test_nested_tensors_are_no_nodes_and_no_step():
     parts = torch.nested.as_nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
     edges = torch.tensor([[0], [1]])
     for layer in (nn.RandomWalkKernelNN(3, 4), nn.WLKernelNN(3, 4), nn.DeepGraphKernelNN(3, 4)):
-        with pytest.raises(
-            KindError, match=r"x is a nested tensor; expected a tensor \(nodes, 3\)"
-        ):
+        with pytest.raises(KindError, match="x is a nested tensor; expected a dense tensor"):
             layer(parts, edges)
-    with pytest.raises(KindError, match="x_t is a nested tensor; expected"):
+    with pytest.raises(KindError, match="x_t is a nested tensor; expected a dense tensor"):
         nn.RKMCIFG(3, 4).step(parts)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from representer.errors import ArgumentError, DataError, TrainingError
+from representer.errors import ArgumentError, DataError, StorageError, TrainingError
 from representer.storage.worklist import finished
 from representer.tasks.worklist import WorkList, locked, outcomes
 
@@ -142,6 +142,18 @@ def test_processes_end_with_their_parent(tmp_path: Path, number: signal.Signals)
     wait_for(lambda: [pid for pid in workers if not Path(f"/proc/{pid}/stat").exists()], 2)
     assert parent.returncode == (-9 if number == signal.SIGKILL else 143)
     assert ("SIGTERM received; what is finished is kept" in said) == (number == signal.SIGTERM)
+
+
+def test_a_unit_that_did_not_reach_the_disk_is_not_finished(tmp_path: Path, monkeypatch):
+    def full(*_: Any) -> None:
+        raise StorageError(tmp_path, OSError(28, "No space left on device"))
+
+    work = work_in(tmp_path)
+    work.add("a", 1)
+    monkeypatch.setattr("representer.storage.atomic.append", full)
+    with pytest.raises(StorageError):
+        work.add("b", 2)
+    assert work.finished == {"a": 1} == work_in(tmp_path).finished
 
 
 def wait_for(found: Any, count: int) -> list[int]:

@@ -237,7 +237,6 @@ class Run:
             w = r.values.transpose(0, 1)
             rows = w.flatten(0, 1)
             if isinstance(base, PointKernel):  # of the products that linear bases have, too
-                base._check()
                 squares = x.square().sum(-1)[..., None, None], w.square().sum(-1)
                 self.cache[key] = base.of_products(self._products("linear", x, r), *squares)
                 return self.cache[key]

@@ -390,6 +390,8 @@ def check_base(base: Any) -> None:
     is_name = isinstance(base, str) and base in BASES
     if not is_name and not (isinstance(base, Kernel) and base.objects == "vectors"):
         raise ArgumentError("base", base, "'linear', 'delta' or a kernel of vectors")
+    if isinstance(base, Kernel):
+        base._check()
 
 
 def why_not_smooth(base: str | Kernel, what: str) -> str:

@@ -33,15 +33,15 @@ def check_probability(name: str, value: float) -> float:
     return float(value)
 
 
-def check_dense(input: object, expected: str = "a tensor") -> None:
+def check_dense(x: object, expected: str = "a tensor", name: str = "input") -> None:
     """Check that an input is a dense tensor."""
-    if not isinstance(input, Tensor):
-        raise KindError("input", type(input).__name__, expected)
-    if input.is_nested:
+    if not isinstance(x, Tensor):
+        raise KindError(name, type(x).__name__, expected)
+    if x.is_nested:
         hint = "Use .to_padded_tensor(0.0)."
-        raise KindError("input", "a nested tensor", "a dense tensor", hint=hint)
-    if input.layout != torch.strided:
-        raise KindError("input", str(input.layout), "a dense tensor", hint="Use .to_dense().")
+        raise KindError(name, "a nested tensor", "a dense tensor", hint=hint)
+    if x.layout != torch.strided:
+        raise KindError(name, str(x.layout), "a dense tensor", hint="Use .to_dense().")
 
 
 def leaf_of_fx(forward: _Forward) -> _Forward:

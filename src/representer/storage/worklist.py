@@ -47,9 +47,9 @@ class Finished(Generic[Unit, Value]):
 
     def add(self, unit: Unit, value: Value) -> None:
         """Append the value of a unit."""
-        self.finished[unit] = value
         line = json.dumps(self._line(unit, value), allow_nan=False)
         atomic.append(self._path, f"{line}\n".encode())
+        self.finished[unit] = value  # on a full disk it is not
 
 
 def finished(

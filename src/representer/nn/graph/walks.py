@@ -15,7 +15,7 @@ from representer.checks import SuggestsArguments, check_integer, is_number
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, nonlinearity, walks_end
 from representer.functional.walks import edges_of, walk_messages
-from representer.nn.checks import leaf_of_fx, shown_arguments
+from representer.nn.checks import check_dense, leaf_of_fx, shown_arguments
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.sequence_layer import Default, shows, with_defaults
 from representer.ops import walk_aggregate
@@ -121,9 +121,7 @@ def check_graph(
     ``edge_index`` may be a sparse adjacency, see ``functional.graph_walk.edges_of``, if the layer
     has no edge features.
     """
-    if not isinstance(x, Tensor) or x.is_nested:
-        got = "a nested tensor" if isinstance(x, Tensor) else type(x).__name__
-        raise KindError("x", got, f"a tensor (nodes, {channels})")
+    check_dense(x, f"a tensor (nodes, {channels})", "x")
     if x.dim() != 2 or x.shape[1] != channels:
         raise ShapeError("x", x.shape, f"(nodes, {channels}), the layer's in_channels")
     check_like("x", x, like, tuple(x.shape))

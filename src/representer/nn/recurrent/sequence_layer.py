@@ -378,9 +378,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             ShapeError: If a shape is wrong.
         """
         check_has_steps(self, "step()")
-        if not isinstance(x_t, Tensor) or x_t.is_nested:
-            got = "a nested tensor" if isinstance(x_t, Tensor) else type(x_t).__name__
-            raise KindError("x_t", got, f"a tensor {self._step_shape()}")
+        check_dense(x_t, f"a tensor {self._step_shape()}", "x_t")
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             hint = "step() expects a single time step."
             raise ShapeError("x_t", x_t.shape, self._step_shape(), hint=hint)
