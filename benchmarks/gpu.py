@@ -178,6 +178,9 @@ def check(name: str, dtype: torch.dtype, device: str, samples: slice, end: float
             off, allowed, is_same = float("inf"), 0.0, False
             checked["notes"].append(note | {"section": "failed", "reason": repr(error)[:400]})
         checked["worst"].append(off)
+        if off > allowed or not is_same:
+            checked["notes"].append(note | {"section": "wrong", "dtype": str(dtype), "off": off,
+                                            "allowed": allowed, "repeats": is_same})  # fmt: skip
         checked["samples"] += 1
         checked["beyond"] += off > allowed
         checked["differing"] += not is_same

@@ -297,6 +297,7 @@ def _register_cuda_autocast(operator: Any, run: Callable[..., Any]) -> None:
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
             return run(*arguments)
 
+    operator.py_kernels.pop(key, None)  # torch 2.11 registers that of the CPU for both devices
     operator.py_impl(key)(called)  # for tracing
     LIBRARY.impl(operator._opname, lambda _, *x: called(*x), "AutocastCUDA", with_keyset=True)
 
