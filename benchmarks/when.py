@@ -185,13 +185,12 @@ FACTS = """\
   prediction, tells enantiomers apart, and suggests what to measure next.
 - **Do not use it for what a pretrained model knows.** The networks are small and trained from
   scratch. With a GPU and a language that a large model has read, fine-tune that model.
-- **On a GPU, string kernels are fast; RKM cells in float32 were not when they were timed**, with
-  two kernels a step where there is [one for all steps](results/gpu.md#launches) by now. On an H200
-  a training step of `StringKernelRNN(decay="input")` from a CUDA graph is 5.6 to 15 times as fast
-  as that of cuDNN's LSTM, and 2.2 to 2.9 times launched from Python. In 16 bits `RKMLSTM` is about
-  twice as fast at 650 units, and takes 1.4 times as long at 512, where cuDNN keeps the weights on
-  the chip; in float32 and launched from Python it took 2.6 to 19 times as long, and a WL network
-  1.7 times as long as GINE ([figures](results/gpu.md)).
+- **On a GPU, compile a layer or train from a CUDA graph**, as `fit language` does and
+  `--cuda-graph` asks for. On an H100, from graphs of both, a training step of `StringKernelRNN` as
+  by default is 1 to 2.7 times as fast as that of cuDNN's LSTM, one of RKM cells 0.8 to 2.1 times
+  (0.9 at 100 units, 2.1 at 300, 1.5 at 650). Launched from Python, Python is what takes the time:
+  0.45 to 0.71 times as fast, and 0.46 to 2. A WL network takes 1.4 to 1.7 times as long as GINE
+  ([figures](results/gpu.md)).
 - **Do not use a cell with feedback for long sequences on parallel hardware.** It is sequential in
   time; take `GatedCNN`, `CNN`, `StringKernelRNN` or a transformer.
 - **The kernel of a layer with gates is one that it has learned**, `layer.kernel`: it changes with
