@@ -286,7 +286,9 @@ def test_graphs_are_predicted_as_by_the_run(labels: str, tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["word", "char"])
-def test_a_text_is_continued_as_by_the_run(level: str, tmp_path: Path):
+def test_a_text_is_continued_as_by_the_run(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
     model = LanguageModel(level=level, hidden_size=16, epochs=1, random_state=0, verbose=0)
     model.fit("the cat sat on the mat\n" * 50)
     export_run(model, tmp_path)
@@ -298,3 +300,17 @@ def test_a_text_is_continued_as_by_the_run(level: str, tmp_path: Path):
     wanted, _ = model.predictor_.read(torch.tensor(numbers))
     assert model.pool_.kernel > 0
     np.testing.assert_allclose(logs, wanted[-1], atol=TOLERANCE)
+    assert main(tmp_path, monkeypatch, "the cat", "4", "--json") == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["prompt"] == "the cat"
+    assert len(line["tokens"]) == 4
+    assert line["text"] == {"word": " ", "char": ""}[level].join(["the cat", *line["tokens"]])
+    assert main(tmp_path, monkeypatch, "the cat", "4") == 0
+    assert capsys.readouterr().out == line["text"] + "\n"
+    for count in ("four", "-4", "4.0"):
+        assert main(tmp_path, monkeypatch, "the cat", count) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.endswith(
+            f"the number of tokens is '{count}'; expected a number such as 20\n"
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 from representer.export.examples.program import (
@@ -68,22 +70,27 @@ def numbers_of(prompt):
 
 
 def continued(prompt, count):
-    """Return a prompt with the most probable tokens behind it."""
+    """Return the most probable tokens behind a prompt, and the text with them."""
     logs, state = read(numbers_of(prompt), start())
     found = []
     for _ in range(count):
         found.append(int(logs.argmax()))
         logs, state = read(found[-1:], state)
-    blank = " " if SETUP["level"] == "word" else ""
-    return blank.join([prompt, *("\n" if n == END else WORDS[n] for n in found)])
+    tokens = ["\n" if n == END else WORDS[n] for n in found]
+    return tokens, (" " if SETUP["level"] == "word" else "").join([prompt, *tokens])
 
 
 if __name__ == "__main__":
-    HELP = "a prompt, a file with one, or - for standard input; then the number of tokens"
+    HELP = "a prompt, a file with one, or - for standard input; then the number of tokens (20)"
     parser = parser_of(HELP, "PROMPT", "Continue a text with an exported run.")
     write_utf8()
-    *prompts, last = parser.parse_args().input
+    chosen = parser.parse_args()
+    *prompts, last = chosen.input
     with one_line_errors():
-        count = int(last) if prompts else 20
-        print(continued("\n".join(lines_of(prompts or [last])), count))
+        if prompts and not last.isdecimal():
+            raise ValueError(f"the number of tokens is {last!r}; expected a number such as 20")
+        prompt = "\n".join(lines_of(prompts or [last]))
+        tokens, text = continued(prompt, int(last) if prompts else 20)
+        line = {"prompt": prompt, "tokens": tokens, "text": text}
+        print(json.dumps(line, ensure_ascii=False) if chosen.json else text)
     finish()
