@@ -14,8 +14,11 @@ from representer.data.series import IDS
 from representer.data.tables import Grid, read_grid
 from representer.data.tables.columns import (
     LABEL_NAMES,
+    ambiguous,
     by_name,
     data_columns,
+    is_other,
+    likely_labels,
     name_of,
     number_of,
     plain,
@@ -212,7 +215,10 @@ def _of_table(
         (cells,) = free
     is_row_each = of_id is None or (ids is None and len(set(names)) == len(names))
     others = [index for index in columns if index not in (of_id, cells)]
-    if needs_label and labels is None and is_row_each and grid.header and len(others) == 1:
+    if needs_label and labels is None and is_row_each and grid.header and others:
+        others = likely_labels(grid, [i for i in others if not is_other(grid, i)] or others)
+        if len(others) > 1:
+            raise ambiguous(grid, others, "label", source, "several columns could be it")
         labels = others[0]
         grid.notes.append(f"The label is taken from column {grid.columns[labels]!r}.")
     label_column = None if labels is None else grid.columns[labels]

@@ -89,12 +89,19 @@ ESOL = ["Compound ID", "ESOL predicted log solubility in mols per litre", "Molec
         "measured log solubility in mols per litre", "smiles"]  # fmt: skip
 
 
-def test_the_prediction_of_a_model_is_neither_the_target_nor_suggested():
+def test_the_target_is_what_is_measured_and_not_a_prediction_nor_a_descriptor():
     rows = [(f"M{k}", f"{k / 3}", f"{k * k + 12}", f"{k / 7}", "C" * (k + 1)) for k in range(9)]
-    with pytest.raises(DataError, match='target="measured log solubility in mols per litre"'):
-        guess_target(grid(*ESOL, rows=rows), 4, "t.csv")
-    names = "id", "prediction", "uncertainty", "logS", "smiles"
-    assert guess_target(grid(*names, rows=rows), 4, "t.csv")[0] == 3
+    for names in (
+        ESOL,
+        ["id", "prediction", "uncertainty", "logS", "smiles"],
+        ["id", "MW", "exp error", "exp_mean [nM]", "smiles"],
+        ["id", "MW", "predicted activity", "Activity (%)", "smiles"],
+        ["id", "MW", "Standard Type", "pIC50", "smiles"],
+        ["id", "rings", "Target ID", "IC50(nM)", "smiles"],
+    ):
+        assert guess_target(grid(*names, rows=rows), 4, "t.csv")[0] == 3
+    with pytest.raises(DataError, match='target="pIC50"'):
+        guess_target(grid("id", "MW", "pIC50", "pKi", "smiles", rows=rows), 4, "t.csv")
 
 
 def test_columns_with_few_cells_or_one_value_are_no_targets():

@@ -107,5 +107,7 @@ def test_the_only_other_column_is_the_label_where_one_is_needed(tmp_path):
     assert "The label is taken from column 'bound'." in read.notes
     assert read_sequence_file(path, require_labels=False).labels == [None, None]
     two = written(tmp_path, "b.csv", "id,sequence,bound,score\n0,ACGT,1,3\n")
-    with pytest.raises(DataError, match="have no labels"):
+    with pytest.raises(DataError, match=r"could be it \('bound', 'score'\).*label=\"bound\""):
         read_sequence_file(two)
+    one = written(tmp_path, "c.csv", "sequence,mutations,measured fitness\nACGT,2,0.4\n")
+    assert read_sequence_file(one).labels == ["0.4"]

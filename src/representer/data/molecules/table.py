@@ -26,12 +26,12 @@ from representer.data.tables.columns import (
     ignored_split,
     is_filled,
     is_other,
+    likely_labels,
     name_of,
     plain,
     require_filled,
     resolve,
     text_of,
-    without_estimates,
 )
 from representer.data.tables.files import SMALL, blocks, format_of, physical_lines
 from representer.errors import ArgumentError, DataError, MissingExtraError
@@ -78,7 +78,8 @@ def guess_target(
     """Return the position of the values to learn, and a note that says so.
 
     That is the column with a common name, or else the only one that is neither an identifier nor
-    empty. ``apart`` are the columns that are something else, such as groups.
+    empty, or the only one of these that is measured by its name. ``apart`` are the columns that
+    are something else, such as groups.
 
     Raises:
         DataError: If no column or more than one is possible; the message lists the columns.
@@ -87,7 +88,7 @@ def guess_target(
     columns = [i for i in free if plain(grid.columns[i]) in LABEL_NAMES]
     if len(columns) != 1:
         columns = [i for i in free if not is_other(grid, i) and _has_values(grid, i)]
-        columns = without_estimates(grid, columns)
+        columns = likely_labels(grid, columns)
     if len(columns) == 1:
         return columns[0], f"The target is taken from column {grid.columns[columns[0]]!r}."
     why = "several columns could be it" if columns else "none looks like it"

@@ -152,8 +152,13 @@ OTHER_NAMES = {
 }  # fmt: skip
 _KNOWN = TEXT_NAMES | SECOND_TEXT_NAMES | LABEL_NAMES | OTHER_NAMES | {"smiles"}
 _CLOSE, _FILLED = 0.75, 0.05
-_ESTIMATE = re.compile(r"(^|_)(pred|calc|estim|uncertainty|probability)")
-_MEASURED = re.compile(r"(^|_)(measured|exp|experimental|observed|value|activity)(_|$)")
+_ESTIMATE = re.compile(
+    r"(^|_)(pred|calc|estim|uncertainty|probability|error|std)|_(id|units?|type)$"
+)
+_MEASURED = re.compile(
+    r"(?<![a-z0-9])(measured|exp|experimental|observed|value|activity|target|label|y|"
+    r"p?(ic50|ec50|ac50|ki|kd))(?![a-z0-9])"
+)
 _SPLITS = {"split", "partition", "is_train", "is_test"}  # names of columns that can be nothing else
 _TRAINING = {"train", "training"}
 _PARTS = {*_TRAINING, "valid", "val", "validation", "dev", "test", "testing", ""}
@@ -219,9 +224,11 @@ def is_other(grid: Grid, column: int) -> bool:
     return plain(grid.columns[column]) in OTHER_NAMES
 
 
-def without_estimates(grid: Grid, found: list[int]) -> list[int]:
-    """Return the columns but those that a model has predicted by their name, if others remain."""
-    return [i for i in found if not _ESTIMATE.search(plain(grid.columns[i]))] or found
+def likely_labels(grid: Grid, columns: list[int]) -> list[int]:
+    """Return the columns that are measured by their name, or else those that no model predicted."""
+    names = {i: plain(grid.columns[i]) for i in columns}
+    others = [i for i in columns if not _ESTIMATE.search(names[i])]
+    return [i for i in others if _MEASURED.search(names[i])] or others or columns
 
 
 def is_filled(cells: Sequence[object], rows: int) -> bool:
@@ -239,9 +246,7 @@ def by_name(grid: Grid, among: Iterable[int], names: Collection[str], canonical:
 def ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str) -> DataError:
     """Return the refusal to guess a column; it lists those that could be it, and all."""
     candidates = f" ({listing([grid.columns[i] for i in found])})" if found else ""
-    likely = [name for i in found if _MEASURED.search(plain(name := grid.columns[i]))]
-    others = [grid.columns[i] for i in without_estimates(grid, found)]
-    example = (likely or others or ["COLUMN"])[0]
+    example = [*(grid.columns[i] for i in likely_labels(grid, found)), "COLUMN"][0]
     return DataError(
         f"cannot tell which column holds the {argument}: {why}{candidates}; "
         f"the columns are {listing(grid.columns)}",
@@ -292,7 +297,7 @@ def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) ->
     if not columns and required:
         free = [i for i in free if not is_other(grid, i)] or free
         columns = free if len(free) == 1 else [i for i in free if _looks_like_classes(grid, i)]
-        columns = without_estimates(grid, columns)
+        columns = likely_labels(grid, columns)
     if len(columns) == 1:
         return columns[0]
     if not required:
