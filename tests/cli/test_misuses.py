@@ -66,6 +66,10 @@ MISUSES = [  # the command, and what the line says
     ("compare {table} --out {new} --jobs -1", "--jobs is -1; expected 0 or more"),
     ("compare {table} --out {new} --cells lstm,nonsense", "cell is 'nonsense'; expected"),
     ("compare {table} --out {new} --smiles a --text b", "no task has all of these options"),
+    ("fit {table} --out {new} --smiles a --text b", "representer fit TASK DATA [options]"),
+    *((f"{command} {{table}} --out {{new}} --epohcs 3",
+       f"not an option of `representer {command} text`. Did you mean '--epochs'?")
+      for command in ("fit", "compare")),
     ("predict {text} {table} --jobs 0", "--jobs is 0; expected 1 or more"),
     ("reproduce kbrn-xor --threads 100000000", "--threads is 100000000; expected at most "),
     ("fit signal a.npz --threads 100000000", "--threads is 100000000; expected at most "),
@@ -307,7 +311,8 @@ def test_drift_takes_its_own_options_and_no_running_text(tmp_path):
     words = [str(path), str(path), "--limit", "3"]
     assert with_task("drift", words) == ["text", *words]
     with pytest.raises(UsageError, match="representer drift TASK FIRST SECOND"):
-        with_task("drift", [*words, "--splits", "3"])
+        with_task("drift", [*words, "--smiles", "s", "--text", "t"])
+    assert with_task("drift", [*words, "--splits", "3"])[0] == "text"  # refused by its parser
 
 
 def test_json_that_is_nested_too_deeply_is_left_to_its_reader(tmp_path):

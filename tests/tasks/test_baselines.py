@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from representer.tasks.results import constant_prediction, majority_class, tfidf
+from representer.report.page import Column, areas_under_curves
+from representer.tasks.results import (
+    constant_prediction,
+    majority_class,
+    predictions_of_baseline,
+    tfidf,
+)
 
 
 def test_the_majority_class_comes_from_the_training_labels():
@@ -84,3 +91,21 @@ def test_many_classes_have_fewer_terms(monkeypatch):
     monkeypatch.setattr("representer.tasks.results.MAX_COEFFICIENTS", 2)
     monkeypatch.setattr("representer.tasks.results.FEWEST_TERMS", 1)
     assert tfidf(train, labels, [["a", "z"]]).predictions.tolist() == [0]
+
+
+@pytest.mark.parametrize("characters", [False, True])
+def test_a_baseline_is_ranked_by_its_scores_and_not_by_its_answers(characters):
+    """Another word makes a score smaller, though the answers stay the same."""
+    train = [["good", "film"], ["bad", "film"], ["good", "book"], ["bad", "book"]] * 5
+    test = [["bad"], ["bad", "film"], ["good", "film"], ["good"]]
+    baseline = tfidf(train, [1, 0, 1, 0] * 5, test, characters=characters)
+    assert baseline.predictions.tolist() == [0, 0, 1, 1]
+    truth = np.array([0, 1, 0, 1])
+    column = Column("", truth, ["no", "yes"])
+    (ranked,) = predictions_of_baseline(baseline, [column])
+    assert ranked.probabilities is not None
+    assert areas_under_curves(truth, ranked.probabilities)["auc"] == 0.75  # of answers: 0.5
+    three = Column("", truth, ["no", "yes", "maybe"])  # of which training has two
+    (answers,) = predictions_of_baseline(baseline, [three])
+    assert answers.probabilities is not None
+    assert answers.probabilities.shape == (4, 3)

@@ -231,12 +231,13 @@ def with_task(command: str, words: Sequence[str]) -> list[str]:
             return [value, *words[:position], *words[position + (1 if "=" in word else 2) :]]
     typed = {word.partition("=")[0][2:].replace("-", "_") for word in words if word[:2] == "--"}
     options = _options(command)
+    typed &= set[str]().union(*options.values())  # one that no task has is refused with its task
     fitting = [name for name, names in options.items() if typed <= names]
     if not fitting:
         listed = ", ".join(options)
         raise UsageError(
             f"no task has all of these options. Name the task, one of {listed}: "
-            f"representer {command} TASK {'DATA' if command == 'compare' else 'FIRST SECOND'} "
+            f"representer {command} TASK {'FIRST SECOND' if command == 'drift' else 'DATA'} "
             f"[options]"
         )
     data = [word for word in words if word[:1] != "-" and Path(word).exists()]

@@ -24,7 +24,7 @@ from representer.kernels.graphs import Graph
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.graph_options import GRAPH
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Baseline, Facts, constant_prediction
+from representer.tasks.results import Baseline, Facts, constant_prediction, ranks
 
 # ``fit``, ``evaluate``, ``predict`` and ``explain`` of graphs: reader, demo, facts, baselines.
 
@@ -153,6 +153,7 @@ def _kernel_machine(
         f"Normalized subtree kernel of depth {DEPTH}, {name} with {shown}{origin}.",
         model.predict(tested) + offset,
         time.perf_counter() - started,
+        [ranks(model, tested)],
     )
 
 

@@ -61,8 +61,8 @@ class Baseline:
     # classes or numbers of the test objects ``(N,)``, of several targets ``(N, K)``
     predictions: NDArray[Any]
     seconds: float  # time of training and prediction
-    # of the classes of each target ``(N, C)``, if the baseline has them
-    probabilities: Sequence[NDArray[np.float64]] = ()
+    # of the classes of each target ``(N, C)``, or scores in their order, if the baseline has them
+    probabilities: Sequence[NDArray[np.float64] | None] = ()
 
 
 def majority_class(train_labels: Sequence[int], test_count: int) -> Baseline:
@@ -83,6 +83,14 @@ def constant_prediction(values: NDArray[Any], test_count: int, *, is_regression:
     name, about = ("mean", "mean") if is_regression else ("majority class", "commonest class")
     about = f"Always the {about} of the training data."
     return Baseline(name, about, predictions, time.perf_counter() - started)
+
+
+def ranks(model: Any, features: Any) -> NDArray[np.float64] | None:
+    """Return scores from 0 to 1 by which a linear model ranks two classes; None for more."""
+    if getattr(model, "classes_", np.empty(0)).tolist() != [0, 1]:
+        return None
+    second = 1 / (1 + np.exp(-model.decision_function(features)))
+    return np.stack([1 - second, second], axis=1)
 
 
 def tfidf(
@@ -138,6 +146,7 @@ def tfidf(
 
     documents = None if valid is None else vectorizer.transform(valid[0])
     tested, predicted, selected, origin = vectorizer.transform(test_tokens), [], 0, ""
+    ranked = list[NDArray[np.float64] | None]()
     for k, target in enumerate(targets):
         labeled = np.flatnonzero(~np.isnan(target))
         values = target[labeled] if is_regression else target[labeled].astype(np.int64)
@@ -149,6 +158,7 @@ def tfidf(
             scores = [model.score(documents[seen], truth[seen]) for model in models]
             selected, origin = int(np.argmax(scores)), ", selected on the validation documents"
         predicted.append(models[selected].predict(tested))
+        ranked.append(ranks(models[selected], tested))
     name = "linear SVM" if characters else "logistic regression"
     name = "ridge regression" if is_regression else name
     what = (
@@ -160,6 +170,7 @@ def tfidf(
         f"{what}, weighted by TF-IDF, through {name} (C = {candidates[selected]:g}{origin}).",
         predictions.astype(np.float64 if is_regression else np.int64),
         time.perf_counter() - started,
+        ranked,
     )
 
 
@@ -445,8 +456,9 @@ def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> li
         values, chances = table[:, k], None
         if column.classes:
             values = values.astype(np.int64)
-            one_hot = np.eye(len(column.classes))
-            chances = baseline.probabilities[k] if baseline.probabilities else one_hot[values]
+            chances = baseline.probabilities[k] if baseline.probabilities else None
+            if chances is None or chances.shape[1] != len(column.classes):
+                chances = np.eye(len(column.classes))[values]
         result.append(Predictions(values, chances))
     return result
 

@@ -19,7 +19,7 @@ from representer.kernels import KmerKernel
 from representer.storage.run import RunFolder
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Baseline, Facts, Trained, constant_prediction
+from representer.tasks.results import Baseline, Facts, Trained, constant_prediction, ranks
 from representer.tasks.sequence_options import SEQUENCE, SequenceReading
 
 MOTIF = "TGACTCA"
@@ -91,10 +91,12 @@ class SequenceTask(EstimatorTask):
             model: Any = RidgeCV(_PENALTIES) if data.is_regression else LinearSVC(random_state=0)
             model.fit(features.toarray() if data.is_regression else features, values)
             tested = kernel.transform(test)
-            predicted = model.predict(tested.toarray() if data.is_regression else tested)
+            tested = tested.toarray() if data.is_regression else tested
+            predicted = model.predict(tested)
             name = f"{'ridge' if data.is_regression else 'SVM'} on {order}-mers"
             about = f"Linear model on the counts of {order} successive letters or tokens."
-            rows.append(Baseline(name, about, predicted, time.perf_counter() - started))
+            seconds, order_of = time.perf_counter() - started, [ranks(model, tested)]
+            rows.append(Baseline(name, about, predicted, seconds, order_of))
         return [*rows, constant]
 
 

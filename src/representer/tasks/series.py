@@ -18,7 +18,7 @@ from representer.estimators import SeriesClassifier, SeriesRegressor
 from representer.estimators.series import SeriesInputs, read_series
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
-from representer.tasks.results import Baseline, Facts, constant_prediction
+from representer.tasks.results import Baseline, Facts, constant_prediction, ranks
 from representer.tasks.series_options import SERIES, SeriesReading
 
 MOST = 2**27  # squares of the nearest series: training times test series times steps
@@ -59,12 +59,14 @@ def _ridge(
     started = time.perf_counter()
     model: Any = (RidgeCV if is_regression else RidgeClassifierCV)(_PENALTIES)
     model.fit(train.reshape(len(train), -1), values)
+    tested = test.reshape(len(test), -1)
     return Baseline(
         "ridge on the values",
         f"Ridge on the values at {train.shape[2]} steps (alpha = {model.alpha_:g}, by "
         "cross-validation).",
-        model.predict(test.reshape(len(test), -1)),
+        model.predict(tested),
         time.perf_counter() - started,
+        [ranks(model, tested)],
     )
 
 
