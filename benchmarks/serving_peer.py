@@ -1,11 +1,14 @@
 """The obvious server: a network of torch.nn behind FastAPI, one call of it per request.
 
-python benchmarks/serving_peer.py RUN PORT
+python benchmarks/serving_peer.py RUN PORT PROCESSES
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -38,7 +41,7 @@ class Objects(BaseModel):
     inputs: list[str]
 
 
-def main(run: str, port: str) -> None:
+def main(run: str, port: str, processes: str) -> None:
     words: list[str] = json.loads((Path(run) / "vocabulary.json").read_text("utf-8"))
     numbers = {word: k for k, word in enumerate(words)}
     network = Network(len(words) + 2, 128, 2).eval()
@@ -57,8 +60,19 @@ def main(run: str, port: str) -> None:
                 predictions.append(network(torch.tensor([tokens]))[0].tolist())
         return {"predictions": predictions}
 
-    print(f"http://127.0.0.1:{port}", file=sys.stderr, flush=True)
-    uvicorn.run(app, port=int(port), log_level="warning")
+    listening = socket.create_server(("127.0.0.1", int(port)))
+    others = []
+    for _ in range(int(processes) - 1):  # each accepts connections of the same socket
+        others.append(os.fork())
+        if not others[-1]:
+            break
+    else:
+        print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it again once it has stopped
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listening])
+    for child in filter(None, others):
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

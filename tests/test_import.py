@@ -92,15 +92,21 @@ def test_layers_functions_and_operators_load_no_optional_package():
     assert shown == "(4, 1, 3)\n[]\n"
 
 
-@pytest.mark.parametrize("words", [["fit", "text", "--help"], ["--version"]])
-def test_help_does_not_wait_for_torch(words: list[str]):
+def test_help_does_not_wait_for_torch():
     last = interpret(
         "import sys\n"
-        "from representer.cli.main import entry_point\n"
-        f"assert entry_point({words}) == 0\n"
-        "print('torch' in sys.modules)"
+        "from representer.cli.main import COMMANDS, entry_point\n"
+        "for words in ['--version', *(f'{name} --help' for name in COMMANDS)]:\n"
+        "    assert entry_point(words.split()) == 0\n"
+        "print({'torch', 'sklearn', 'fastapi'} & {*sys.modules})"
     ).splitlines()[-1]
-    assert last == "False"
+    assert last == "set()"
+
+
+def test_what_answers_over_http_does_not_load_torch_which_the_process_of_the_model_does():
+    pytest.importorskip("fastapi")
+    loaded = "import representer.serving.app, sys; print({'torch', 'sklearn'} & {*sys.modules})"
+    assert interpret(loaded) == "set()\n"
 
 
 def test_the_package_is_the_command_when_run_as_a_module():

@@ -14,11 +14,17 @@ from typing import Any
 import pytest
 
 from representer.errors import DataError, RepresenterError
-from representer.serving.answers import Answers, Job, Reply, refusal
+from representer.serving.answers import (
+    Answers,
+    BusyError,
+    Job,
+    NoStreamError,
+    Reply,
+    refusal,
+)
 from representer.serving.guard import Metrics
 from representer.serving.limits import Limits
 from representer.serving.model_process import EndedError, ModelProcess, SlowError, Worker
-from representer.serving.served_model import BusyError, NoStreamError
 from served_toys import Toy, broken
 
 toys: Any = Toy

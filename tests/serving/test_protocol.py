@@ -11,10 +11,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from representer.serving.answers import BusyError, NoStreamError, Streams
 from representer.serving.connections import limited_protocol
 from representer.serving.limits import Limits
-from representer.serving.model_process import BusyError
-from representer.serving.served_model import NoStreamError, Streams
 from served_toys import Toy
 
 # Tests of connections whose clients do not go on.

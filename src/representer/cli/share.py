@@ -216,7 +216,8 @@ def listen(
     app.state.process.start()
     config = uvicorn.Config(
         app, log_level="warning", server_header=False, http=limited_protocol(limits),
-        timeout_graceful_shutdown=int(limits.max_seconds) + 1,
+        timeout_graceful_shutdown=int(limits.max_seconds) + 1, access_log=False,
+        proxy_headers=False,
     )  # fmt: skip
     is_ip6 = ":" in host
     family = socket.AF_INET6 if is_ip6 else socket.AF_INET

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
@@ -14,7 +17,6 @@ from pydantic import BaseModel, Field, ValidationError
 
 from representer.errors import DataError, RepresenterError
 from representer.serving.limits import Limits
-from representer.serving.served_model import Streams
 
 if TYPE_CHECKING:
     from representer.serving.served_model import ServedModel
@@ -147,3 +149,71 @@ def refusal(error: RepresenterError) -> Reply:
     """Return the reply to a request that is refused; argument X of an estimator is the inputs."""
     shown = re.sub(r"^X(?=\[)", "inputs", str(error))
     return Reply(getattr(error, "status", 422), encoded({"error": shown}))
+
+
+# Open streams: the state of each sequence between its requests.
+
+Step = Callable[[Any], dict[str, Any]]
+
+
+class BusyError(RepresenterError):
+    """Too many requests wait for the model, or too many streams are open."""
+
+    status = 503
+
+
+class NoStreamError(RepresenterError):
+    """There is no such stream, or it was closed."""
+
+    status = 404
+
+
+@dataclass
+class _Stream:
+    step: Step
+    used: float
+
+
+class Streams:
+    """Streams by their random names."""
+
+    def __init__(
+        self, limit: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limit, self._seconds, self._clock = limit, seconds, clock
+        self._open: dict[str, _Stream] = {}
+
+    def __len__(self) -> int:
+        """Return the number of open streams."""
+        self._close_idle()
+        return len(self._open)
+
+    def open(self, step: Step) -> str:
+        """Return the name of a new stream."""
+        if len(self) >= self._limit:
+            raise BusyError(f"{self._limit} streams are open")
+        name = secrets.token_urlsafe(16)
+        self._open[name] = _Stream(step, self._clock())
+        return name
+
+    def get(self, name: str) -> _Stream:
+        """Return a stream, which is used now."""
+        self._close_idle()
+        if name not in self._open:
+            raise NoStreamError(f"there is no open stream {name[:40]!r}")
+        self._open[name].used = self._clock()
+        return self._open[name]
+
+    def close(self, name: str) -> None:
+        """Close a stream.
+
+        Raises:
+            NoStreamError: There is none of this name.
+        """
+        self.get(name)
+        del self._open[name]
+
+    def _close_idle(self) -> None:
+        oldest = self._clock() - self._seconds
+        for name in [name for name, own in self._open.items() if own.used < oldest]:
+            del self._open[name]

@@ -121,6 +121,11 @@ def create_app(
     async def explain_status(request: Request, error: HTTPException) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
+    @app.post("/predict", openapi_extra=body_of(RequestedObjects))
+    async def predict(request: Request) -> Response:
+        """Return the prediction for each input, with probabilities or an uncertainty."""
+        return await answered(request, "predict")
+
     @app.get("/docs", include_in_schema=False)
     async def interface() -> Response:
         return _index(app, form="")
@@ -145,11 +150,6 @@ def create_app(
     async def figures() -> Response:
         """Return counts and times for Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
-
-    @app.post("/predict", openapi_extra=body_of(RequestedObjects))
-    async def predict(request: Request) -> Response:
-        """Return the prediction for each input, with probabilities or an uncertainty."""
-        return await answered(request, "predict")
 
     @app.post("/explain", openapi_extra=body_of(RequestedObjects))
     async def explain(request: Request) -> Response:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import secrets
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ import torch
 
 from representer.data.graphs import parse_graph, tree_record
 from representer.data.signals import Standardization
-from representer.errors import ArgumentError, DataError, KindError, RepresenterError
+from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import base
 from representer.estimators.explanation import explanations_of
 from representer.estimators.graph_inputs import PlainGraph
@@ -261,71 +258,3 @@ def _entries(own: Predictions, names: Sequence[str]) -> list[Json]:
                 entry["prediction_set"] = [names[k] for k in np.flatnonzero(own.sets[row]).tolist()]
         entries.append(entry)
     return entries
-
-
-# Open streams: the state of each sequence between its requests.
-
-Step = Callable[[Any], dict[str, Any]]
-
-
-class BusyError(RepresenterError):
-    """Too many requests wait for the model, or too many streams are open."""
-
-    status = 503
-
-
-class NoStreamError(RepresenterError):
-    """There is no such stream, or it was closed."""
-
-    status = 404
-
-
-@dataclass
-class _Stream:
-    step: Step
-    used: float
-
-
-class Streams:
-    """Streams by their random names."""
-
-    def __init__(
-        self, limit: int, seconds: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._limit, self._seconds, self._clock = limit, seconds, clock
-        self._open: dict[str, _Stream] = {}
-
-    def __len__(self) -> int:
-        """Return the number of open streams."""
-        self._close_idle()
-        return len(self._open)
-
-    def open(self, step: Step) -> str:
-        """Return the name of a new stream."""
-        if len(self) >= self._limit:
-            raise BusyError(f"{self._limit} streams are open")
-        name = secrets.token_urlsafe(16)
-        self._open[name] = _Stream(step, self._clock())
-        return name
-
-    def get(self, name: str) -> _Stream:
-        """Return a stream, which is used now."""
-        self._close_idle()
-        if name not in self._open:
-            raise NoStreamError(f"there is no open stream {name[:40]!r}")
-        self._open[name].used = self._clock()
-        return self._open[name]
-
-    def close(self, name: str) -> None:
-        """Close a stream.
-
-        Raises:
-            NoStreamError: There is none of this name.
-        """
-        self.get(name)
-        del self._open[name]
-
-    def _close_idle(self) -> None:
-        oldest = self._clock() - self._seconds
-        for name in [name for name, own in self._open.items() if own.used < oldest]:
-            del self._open[name]
