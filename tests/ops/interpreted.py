@@ -20,7 +20,7 @@ from torch.utils import deterministic
 from ops.samples import Sample, samples_of
 from ops.trials import arguments, define, gradients, make
 from representer.functional.rkm import LSTM
-from representer.nn import RKMLSTM
+from representer.nn import RAN, RKMCIFG, RKMLSTM, LinearKernelRNN, StringKernelRNN
 from representer.ops import OPS, Op, explain_backend, use_backend
 
 from .cases import call
@@ -293,7 +293,7 @@ def silent_after_a_miss() -> Iterator[str]:
     with (
         patch.object(whole, "refuses", lambda p: "off"),
         patch.object(stationary, "plan", impatient),
-        patch.object(stationary, "spans", lambda time: [(0, time)]),
+        patch.object(stationary, "spans", lambda time, **options: [(0, time)]),
     ):
         output, *_ = OPS["rkm_scan"].function(**leaves, cell=CELLS["lstm"], backend="triton")
     exact, *_ = OPS["rkm_scan"].definition(**leaves, cell=CELLS["lstm"])
@@ -339,6 +339,41 @@ def sorted_again() -> Iterator[str]:
                 yield f"{sorts.call_count} sorts instead of {count}, or other edges"
 
 
+def wrong_layers(all_of_them: bool) -> Iterator[str]:
+    """Yield layers whose call without operators differs from the reference backend."""
+
+    def calls(backend: str) -> Any:
+        return Op.__call__ if backend == "reference" else None
+
+    torch.manual_seed(0)
+    layers = [
+        RKMCIFG(3, 5, num_layers=2, layer_norm=True, batch_first=True),
+        StringKernelRNN(3, 5),
+        RKMLSTM(3, 5, candidate_bias=True),
+        RAN(3, 5),
+        LinearKernelRNN(3, 5, feedback=True),
+        RKMLSTM(2, 129),
+        StringKernelRNN(5, 5, highway=True, decay="learned", normalized="exact"),
+        StringKernelRNN(2, 129),
+    ]
+    for layer in layers if all_of_them else layers[:2]:
+        x = torch.randn(2, 2, layer.input_size, requires_grad=True)
+        leaves = [x, *layer.parameters()]
+        with torch.no_grad():
+            _, given = layer(x)
+        for inputs, state in ((x, None), (x, given), (x[0], given)):
+            ways = []
+            for backend in ("triton", "reference"):
+                with use_backend(backend), patch.object(Op, "__call__", calls(backend)):
+                    call = layer if inputs.dim() == 3 else layer.step
+                    output, new = call(inputs, state)
+                    total = torch.stack([y.square().sum() for y in (output, *new)]).sum()
+                    found = torch.autograd.grad(total, leaves, allow_unused=True)
+                ways.append([output, *new, *(g for g in found if g is not None)])
+            if not all(torch.allclose(a, b, atol=1e-5) for a, b in zip(*ways, strict=True)):
+                yield f"{layer} differs without operators on {tuple(inputs.shape)}"
+
+
 def run(all_of_them: bool) -> tuple[int, list[str]]:
     """Return the number of samples checked, and the failures."""
     checked, failures = 0, []
@@ -349,7 +384,7 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
                 checked += 1
     others = (
         wrong_descriptions, wrong_chunks, wrong_near_zero, silent_after_a_miss,
-        stopped_by_a_driver, sorted_again,
+        stopped_by_a_driver, sorted_again, partial(wrong_layers, all_of_them),
     )  # fmt: skip
     return checked, [*failures, *(line for other in others for line in other())]
 

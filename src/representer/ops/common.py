@@ -43,13 +43,14 @@ def input_gradient(dz: Tensor, input_weight: Tensor, multiply: Multiply = torch.
     return flat.view(*dz.shape[:2], flat.shape[1])
 
 
-def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose = transpose) -> Tensor:
+def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose | None = transpose) -> Tensor:
     """Return sum_t dz_t x_t' ``(G, H, I)``, in the layout for which BLAS is fastest.
 
-    ``inputs`` are x_t, or h_{t-1} for a recurrent weight, without NaN beyond the lengths.
+    ``inputs`` are x_t, or h_{t-1} for a recurrent weight, without NaN beyond the lengths. Without
+    ``transpose``, it is one product, as a GPU has no slow layout.
     """
     flat = dz.flatten(2).flatten(0, 1)
-    if len(flat) <= FEW_ROWS:
+    if len(flat) <= FEW_ROWS or transpose is None:
         return (flat.t() @ inputs.flatten(0, 1)).view(*dz.shape[2:], inputs.shape[2])
     product = inputs.flatten(0, 1).t() @ flat
     return transpose(product).view(*dz.shape[2:], inputs.shape[2])

@@ -18,7 +18,17 @@ from torch import Tensor
 from representer.ops.op import Backend
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Return a / b, rounded up; Triton's takes ten times as long outside of a kernel."""
+    return -(-a // b)
+
+
+def power_of_2(n: int) -> int:
+    """Return the smallest power of 2 that is at least n."""
+    return 1 << (n - 1).bit_length() if n > 0 else 0
 
 
 def _missing() -> str:
@@ -34,7 +44,7 @@ MISSING = _missing()
 
 def refuses(p: Any) -> str:
     """Return why no kernel takes the dtype of the first operand, or "" if they take it."""
-    return "" if p[0].dtype in _DTYPES else f"takes 16 to 64 bits, not {p[0].dtype}"
+    return "" if p[0].dtype in DTYPES else f"takes 16 to 64 bits, not {p[0].dtype}"
 
 
 def backend(op: str, refuses: Callable[[Any], str] = refuses) -> Backend:

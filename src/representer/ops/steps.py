@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from representer.ops.gpu import IS_INTERPRETED
+from representer.ops.gpu import IS_INTERPRETED, ceil_div, power_of_2
 
 _WIDEST = 256  # units of a program
 _PROGRAMS = 264  # two for each multiprocessor of an H100
@@ -185,6 +185,11 @@ def slope(z, y, KIND: tl.constexpr):
     return y
 
 
+def contiguous(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
+    """Return tensors as the kernels read them."""
+    return [None if x is None else x.contiguous() for x in tensors]
+
+
 def accumulator(dtype: torch.dtype) -> tuple[torch.dtype, dict[str, Any]]:
     """Return the dtype in which a kernel computes, and its options."""
     is_double = dtype == torch.float64
@@ -195,7 +200,7 @@ def accumulator(dtype: torch.dtype) -> tuple[torch.dtype, dict[str, Any]]:
 def warps_of(block: int, matrices: int) -> int:
     """Return the warps of a program of some units, with square matrices in its registers."""
     lanes = block * block * matrices // 32 if matrices else block
-    return max(1, min(8, triton.next_power_of_2(lanes) // 32))
+    return max(1, min(8, power_of_2(lanes) // 32))
 
 
 def grid(
@@ -206,13 +211,13 @@ def grid(
     ``loads`` is the number of values that a unit loads for a step.
     """
     time, batch, units = sizes
-    block = min(triton.next_power_of_2(max(units, 1)), _WIDEST)
-    while block > 64 and batch * triton.cdiv(units, block) < _PROGRAMS:
+    block = min(power_of_2(max(units, 1)), _WIDEST)
+    while block > 64 and batch * ceil_div(units, block) < _PROGRAMS:
         block //= 2
-    ahead = max(_IN_FLIGHT // triton.next_power_of_2(loads), 1)
+    ahead = max(_IN_FLIGHT // power_of_2(loads), 1)
     options = {
         "BLOCK": block,
-        "CHUNK": min(triton.next_power_of_2(max(time, 1)), ahead),
+        "CHUNK": min(power_of_2(max(time, 1)), ahead),
         "num_warps": max(1, block // 64),
     } | accumulator(dtype)[1]
-    return (batch, triton.cdiv(units, block)), options
+    return (batch, ceil_div(units, block)), options

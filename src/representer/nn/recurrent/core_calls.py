@@ -1,7 +1,8 @@
 """Calls of a recurrent layer that run on the compiled core, with one node of autograd each.
 
 They compute the same as the general path, bit for bit, without operators of torch: for a short
-sequence, dispatching these takes longer than the recurrence. Uncommon calls and errors are left to
+sequence, dispatching these takes longer than the recurrence. On CUDA, the kernels in Triton are
+called in the same way. Uncommon calls and errors are left to
 the general path. All arguments are checked, since the core accesses raw memory.
 """
 
@@ -19,7 +20,7 @@ from torch._C._functorch import (  # pyright: ignore
 
 from representer.nn.recurrent.states import RecurrentState, StringMassState, StringState
 from representer.ops import core
-from representer.ops.rkm_scan import is_plain, is_ready
+from representer.ops.rkm_scan import is_plain, is_ready, short_backend
 
 if TYPE_CHECKING:
     from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -36,7 +37,8 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
     """
     layout = layer.layout
     cls = layout.type
-    if cls not in SUPPORTED or x.dim() < 2 or not is_plain(x):
+    backend = short_backend(x)
+    if cls not in SUPPORTED or x.dim() < 2 or not is_plain(x, backend):
         return None
     steps = layer.core_steps(x)
     if steps is None:
@@ -49,7 +51,7 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
         fields: tuple[Tensor, ...] = ()
     elif type(state) is cls:
         for field, inner in zip(state, layout.inner.values(), strict=True):
-            if not is_ready(field, (shape[0], *(inner or ()), *shape[1:]), x.dtype):
+            if not is_ready(field, (shape[0], *(inner or ()), *shape[1:]), x):
                 return None
         h0, c0 = state[0], state[1] if cls is RecurrentState else _joined(state[1:])
         fields = tuple(state)
@@ -57,19 +59,20 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
         return None
     weights = tuple(tensor for _, operands in steps for tensor in operands)
     is_graded = torch.is_grad_enabled() and torch._C._any_requires_grad(x, *fields, *weights)
-    if (is_graded or x.dim() == 3) and not all(step.is_fused(operands) for step, operands in steps):
+    must_fuse = backend == "cpp" and (is_graded or x.dim() == 3)
+    if must_fuse and not all(step.is_fused(operands) for step, operands in steps):
         return None
     if is_graded:
-        plan = steps, h0, c0, cls, len(fields)
+        plan = steps, h0, c0, cls, len(fields), backend
         output, *new = _Call.apply(plan, x, *fields, *weights)  # type: ignore[misc]
     else:
-        output, h, c, _ = _run(steps, x, h0, c0, keep=False)
+        output, h, c, _ = _run(backend, steps, x, h0, c0, keep=False)
         new = (h, c) if cls is RecurrentState else (h, *_parted(c, len(cls._fields) - 1))
     return output, cls._make(new)
 
 
 def _run(
-    steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, *, keep: bool
+    backend: str, steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, *, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Run all layers, and return the output, h, c, and what each layer keeps for its gradient.
 
@@ -77,6 +80,16 @@ def _run(
     """
     layers, batch, units = h0.shape
     h, c, kept = torch.empty_like(h0), torch.empty_like(c0), []
+    if backend != "cpp":
+        output = x[None] if x.dim() == 2 else x
+        for (step, operands), *states in zip(steps, h0, c0, h, c, strict=True):
+            inputs, results = output, step.run(operands, output, states, keep, backend)
+            output, *last = results[:3]
+            for state, result in zip(states[2:], last, strict=True):
+                if result is not state:  # a kernel made it elsewhere
+                    state.copy_(result)
+            kept += [inputs, *results[:1], *results[3:]] if keep else []
+        return output[0] if x.dim() == 2 else output, h, c, kept
     of_h = batch * units * h.element_size()  # bytes of a layer
     of_c = of_h * (c.numel() // h.numel()) if layers * of_h else 0
     address = [tensor.data_ptr() for tensor in (h0, c0, h, c)]
@@ -104,8 +117,8 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, plan: Any, x: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        steps, h0, c0, cls, ctx.fields = plan
-        output, h, c, kept = _run(steps, x, h0, c0, keep=True)
+        steps, h0, c0, cls, ctx.fields, ctx.backend = plan
+        output, h, c, kept = _run(ctx.backend, steps, x, h0, c0, keep=True)
         ctx.steps, ctx.inputs = steps, 1 + len(tensors)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, *tensors, h0, c0, *kept)
@@ -115,7 +128,8 @@ class _Call(torch.autograd.Function):
     def backward(ctx: Any, *grad: Tensor | None) -> tuple[Any, ...]:
         needs, saved, end = ctx.needs_input_grad[1:], ctx.saved_tensors, ctx.inputs
         inputs, (h0, c0), kept = saved[:end], saved[end : end + 2], saved[end + 2 :]
-        if torch.is_grad_enabled() or not all(g is None or _is_readable(g) for g in grad):
+        are_readable = (g is None or _is_readable(g, ctx.backend) for g in grad)
+        if torch.is_grad_enabled() or not all(are_readable):
             return (None, *_by_operators(ctx.steps, ctx.fields, inputs, h0, c0, needs, grad))
         to_output, to_h, *to_parts = grad
         if to_output is not None and to_output.dim() == 2:
@@ -138,7 +152,7 @@ class _Call(torch.autograd.Function):
             results = step.gradients(
                 type(operands)._make(inputs[first:end]), x, h0[k], c0[k], (output, *rest),
                 (torch.zeros_like(output) if to_output is None else to_output, to_h[k], to_c[k]),
-                (k > 0 or needs[0], ctx.fields > 0, *needs[first:end]),
+                (k > 0 or needs[0], ctx.fields > 0, *needs[first:end]), ctx.backend,
             )  # fmt: skip
             to_output, end = results[0], first
             of_states.insert(0, results[1:3])
@@ -151,10 +165,10 @@ class _Call(torch.autograd.Function):
         return (None, of_x if needs[0] else None, *of_state, *of_weights)
 
 
-def _is_readable(grad: Tensor) -> bool:
-    """Return True if the core may read a gradient, which may be a batch of several."""
+def _is_readable(grad: Tensor, backend: str) -> bool:
+    """Return True if a backend may read a gradient, which may be a batch of several."""
     is_batch = is_functorch_wrapped_tensor(grad) or is_legacy_batchedtensor(grad)
-    return is_plain(grad) and not is_batch
+    return is_plain(grad, backend) and not is_batch
 
 
 def _by_operators(

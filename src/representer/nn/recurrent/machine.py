@@ -315,7 +315,7 @@ def machine_core_steps(layer: RecurrentKernelMachine, x_t: Tensor) -> CoreSteps 
     steps, features = [], x_t.shape[-1]
     for k in range(layer.num_layers):
         operands = _step_operands(layer, k)
-        if operands is None or not step.fits(features, x_t.dtype, operands):
+        if operands is None or not step.fits(features, x_t, operands):
             return None
         steps.append((step, operands))
         features = layer.hidden_size
@@ -346,7 +346,7 @@ def _step_operands(layer: RecurrentKernelMachine, k: int) -> StepOperands | None
 
 
 def _gates(static: StaticGates, like: Tensor) -> Tensor:
-    if static.is_learned:
+    if static.is_learned or not like.is_cpu:
         return static(like)
     return _fixed(static.start, static.hidden_size, like.dtype)
 

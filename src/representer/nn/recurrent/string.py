@@ -197,7 +197,7 @@ def string_core_steps(layer: StringKernelRNN, x_t: Tensor) -> CoreSteps | None:
     steps, features = [], x_t.shape[-1]
     for k in range(layer.num_layers):
         operands, step = _step_operands(layer, k), _step(layer, k)
-        if not step.fits(features, x_t.dtype, operands):
+        if not step.fits(features, x_t, operands):
             return None
         steps.append((step, operands))
         features = layer.hidden_size

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from representer.ops.edge_activation import reference
 from representer.ops.edge_activation.reference import Operands, Results
+from representer.ops.gpu import ceil_div
 from representer.ops.kernel_activation.reference import SHAPES
 from representer.ops.steps import accumulator
 
@@ -207,7 +208,7 @@ def _blocks(p: Operands) -> Iterator[_Block]:
         x = p.input[:, block].mT.contiguous()
         distance = torch.empty_like(x, dtype=dtype)
         interval = torch.empty_like(x, dtype=torch.int32)
-        _search[(len(x) * triton.cdiv(x.shape[1], _SEARCHED),)](
+        _search[(len(x) * ceil_div(x.shape[1], _SEARCHED),)](
             x, ordered, interval, distance, x.shape[1], count, STEPS=count.bit_length(),
             CORNERS=p.green == "abs", ROWS=_SEARCHED, **options,
         )  # fmt: skip
@@ -247,7 +248,7 @@ def forward(p: Operands, new: Results) -> Any:
     rows, outputs = new.output.shape
     dtype, options = accumulator(p.input.dtype)
     total = p.input.new_empty(rows, outputs, dtype=dtype)
-    grid = triton.cdiv(rows, _ROWS), triton.cdiv(outputs, _OUTPUTS)
+    grid = ceil_div(rows, _ROWS), ceil_div(outputs, _OUTPUTS)
     for block in _blocks(p):
         _values[grid](
             block.table, block.interval, block.distance, total, rows, len(block.table), outputs,
@@ -280,7 +281,7 @@ def backward(
 def _input_gradient(p: Operands, block: _Block, grad: Tensor) -> Tensor:
     """Return the gradient of some inputs ``(F, N)``."""
     d_input, (rows, outputs) = torch.empty_like(block.distance), grad.shape
-    _slopes[(len(d_input) * triton.cdiv(rows, _ROWS),)](
+    _slopes[(len(d_input) * ceil_div(rows, _ROWS),)](
         block.table, block.interval, block.distance, grad, d_input, rows, outputs,
         block.table[0].numel(), POWERS=powers(p), ROWS=_ROWS, OUTPUTS=_OUTPUTS,
         **accumulator(p.input.dtype)[1],
@@ -296,7 +297,7 @@ def _summed(p: Operands, block: _Block, grad: Tensor) -> Tensor:
     ends = torch.arange(count + 1, dtype=torch.int32, device=grad.device)
     starts = torch.searchsorted(keys.int(), ends.expand(len(keys), -1).contiguous())
     moments = torch.empty_like(block.table)
-    _moments[(len(keys) * count, triton.cdiv(outputs, _FEW_OUTPUTS))](
+    _moments[(len(keys) * count, ceil_div(outputs, _FEW_OUTPUTS))](
         order, starts, block.distance, grad, moments, rows, outputs, count, POWERS=powers(p),
         ROWS=_ROWS, OUTPUTS=_FEW_OUTPUTS, **accumulator(p.input.dtype)[1],
     )  # fmt: skip

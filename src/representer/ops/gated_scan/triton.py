@@ -18,6 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.ops.gated_scan.reference import Operands, Results
+from representer.ops.gpu import ceil_div
 from representer.ops.steps import accumulator, clear, grid, load_steps, place_chunk, step
 
 _FEW_LANES, _MANY_STEPS = 2**14, 512  # sequences are cut below and from here on
@@ -101,7 +102,7 @@ def chunk_steps(time: int, batch: int, units: int) -> int:
     lanes = batch * units
     if time < _MANY_STEPS or not 0 < lanes < _FEW_LANES:
         return time
-    return max(triton.cdiv(time, triton.cdiv(_LANES, lanes)), _LEAST)
+    return max(ceil_div(time, ceil_div(_LANES, lanes)), _LEAST)
 
 
 def describe(p: Operands) -> str:
@@ -114,7 +115,7 @@ def _launch(p: Operands, part: int, loads: int) -> tuple[tuple[int, ...], dict[s
     """Return the grid of a launch over chunks, and its constants."""
     time, batch, units = p.u.shape
     size, options = grid((part, batch, units), p.u.dtype, loads)
-    return (*size, triton.cdiv(time, part)), options
+    return (*size, ceil_div(time, part)), options
 
 
 def _carried(

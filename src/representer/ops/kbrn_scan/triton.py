@@ -18,6 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from representer.ops.gpu import ceil_div, power_of_2
 from representer.ops.kbrn_scan import reference
 from representer.ops.kbrn_scan.reference import Operands, Results
 from representer.ops.kernel_activation import triton as expansion
@@ -256,16 +257,16 @@ def _contiguous(x: Tensor | None) -> Tensor | None:
 
 def _launch(p: Operands, kernel: Any, *arguments: Any, **options: Any) -> None:
     (batch, units), time = p.h0.shape, len(arguments[0])
-    block = max(16, triton.next_power_of_2(units))
+    block = max(16, power_of_2(units))
     rows, each = _ROWS, _ROWS
     if p.uses_batch:
-        rows, each = min(max(_ROWS, triton.next_power_of_2(batch)), _ENTRIES // block), batch
+        rows, each = min(max(_ROWS, power_of_2(batch)), _ENTRIES // block), batch
     count = [options.pop("count")] if "count" in options else []
     strides = (0, 0, 0, 0) if p.statistics is None else p.statistics.stride()
     wide, common = accumulator(p.h0.dtype)
     exchange = p.h0.new_empty(3, batch, units, dtype=wide)
     if batch and units:
-        kernel[(triton.cdiv(batch, each),)](
+        kernel[(ceil_div(batch, each),)](
             *arguments, exchange, time, each, batch, units, *count, *strides, EPSILON=p.epsilon,
             OF_BATCH=p.uses_batch, ROWS=rows, BLOCK=block,
             num_warps=min(max(1, rows * block // _LANES), 8), **options, **common,

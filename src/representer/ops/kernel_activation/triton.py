@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from representer.ops.gpu import ceil_div
 from representer.ops.kernel_activation.reference import Operands, Results
 from representer.ops.steps import accumulator
 
@@ -131,13 +132,13 @@ def table_gradients(grad: Tensor, *call: Any) -> tuple[Tensor, Tensor]:
     p = Operands(*call)
     (rows, features), count = p.input.shape, p.centers.shape[1]
     wide, options = accumulator(p.input.dtype)
-    tiles = triton.cdiv(features, _OWN_FEATURES), triton.cdiv(count, _CENTERS)
-    parts = max(1, min(triton.cdiv(_PARTS, max(1, tiles[0] * tiles[1])), rows // 64))
+    tiles = ceil_div(features, _OWN_FEATURES), ceil_div(count, _CENTERS)
+    parts = max(1, min(ceil_div(_PARTS, max(1, tiles[0] * tiles[1])), rows // 64))
     slopes, values = (p.input.new_empty(parts, features, count, dtype=wide) for _ in range(2))
     if features:
         _sums_over_rows[(parts, *tiles)](
             p.input.contiguous(), grad, p.centers.contiguous(), slopes, values, rows,
-            triton.cdiv(rows, parts), features, count, WEIGHT=weight_of(p.bandwidth),
+            ceil_div(rows, parts), features, count, WEIGHT=weight_of(p.bandwidth),
             GREEN=p.green, FEATURES=_OWN_FEATURES, CENTERS=_CENTERS, **options,
         )  # fmt: skip
     d_centers = (-p.coefficients * slopes.sum(0)).to(p.centers.dtype)
@@ -147,7 +148,7 @@ def table_gradients(grad: Tensor, *call: Any) -> tuple[Tensor, Tensor]:
 def _launch_values(p: Operands, grad: Tensor | None, out: Tensor) -> None:
     rows, features = p.input.shape
     if p.input.numel():
-        grid = triton.cdiv(rows, _ROWS), triton.cdiv(features, _FEATURES)
+        grid = ceil_div(rows, _ROWS), ceil_div(features, _FEATURES)
         _values[grid](
             p.input.contiguous(), grad, p.centers.mT.contiguous(), p.coefficients.mT.contiguous(),
             out, rows, features, p.centers.shape[1], WEIGHT=weight_of(p.bandwidth), GREEN=p.green,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +14,7 @@ from representer.functional.rkm import EPS, Cell
 from representer.ops import core, gpu, structs
 from representer.ops.common import input_products, is_forward_mode, may_need_gradient
 from representer.ops.core import padded
-from representer.ops.op import Backend, Op, allows
+from representer.ops.op import Backend, Op, allows, chosen_backend
 from representer.ops.rkm_scan import reference
 from representer.ops.rkm_scan.reference import (
     ALL,
@@ -187,20 +187,20 @@ OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING,
 # possible: no operator dispatch, no copies.
 
 _PLAIN = (Tensor, nn.Parameter)
+_DTYPES = {"cpp": (torch.float32, torch.float64), "triton": gpu.DTYPES}
 
 
-def is_plain(x: Tensor) -> bool:
-    """Return True if the core may read an input, and nothing observes operators."""
+def is_plain(x: Tensor, backend: str = "cpp") -> bool:
+    """Return True if a backend may read an input, and nothing observes operators."""
     return (
         not torch.compiler.is_compiling()
-        and not core.MISSING
         and type(x) is Tensor
         and x.layout is torch.strided
         and not x.is_nested
-        and x.is_cpu
-        and x.dtype in (torch.float32, torch.float64)
+        and x.dtype in _DTYPES[backend]
+        and not OP.backends[backend].unavailable_reason(x.device.type, None)
         and not x.is_neg()
-        and allows("cpp")
+        and allows(backend)
         and not _C._is_any_autocast_enabled()
         # the short path calls no operator that these could see, differentiate, batch or trace
         and not _C._len_torch_dispatch_stack()
@@ -211,13 +211,18 @@ def is_plain(x: Tensor) -> bool:
     )
 
 
-def is_ready(tensor: Any, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
-    """Return True if the core may read a tensor: plain, of this shape and dtype, contiguous."""
+def short_backend(x: Tensor) -> str:
+    """Return the backend of calls without operators on a tensor."""
+    return "triton" if x.is_cuda or chosen_backend() == "triton" else "cpp"
+
+
+def is_ready(tensor: Any, shape: tuple[int, ...], like: Tensor) -> bool:
+    """Return True if bare memory may be read: plain, contiguous, of this shape, where x is."""
     return (
         type(tensor) in _PLAIN
         and tensor.shape == shape
-        and tensor.dtype == dtype
-        and tensor.is_cpu
+        and tensor.dtype == like.dtype
+        and (tensor.is_cpu if like.is_cpu else tensor.device == like.device)
         and tensor.is_contiguous()
         and not tensor.is_neg()
     )
@@ -236,7 +241,7 @@ class StepOperands(NamedTuple):
 class Step:
     """A cell with a number of units, ready to take steps on operands that `fits` checked."""
 
-    operation, carries = "rkm", False
+    op, operation, carries = OP, "rkm", False
     kept = 5  # tensors of a call that its gradient reads
 
     def __init__(self, cell: Cell, units: int) -> None:
@@ -248,18 +253,19 @@ class Step:
             core.cell_struct(cell), 1, 0, units, 0, False, 1, epsilon=EPS
         )
 
-    def fits(self, features: int, dtype: torch.dtype, operands: StepOperands) -> bool:
-        """Return True if the core may read these operands; nothing else protects its memory."""
+    def fits(self, features: int, like: Tensor, operands: StepOperands) -> bool:
+        """Return True if a kernel may read these operands; nothing else protects its memory."""
         input_weight, bias, weight, static, norm = operands
         units = self.units
         return (
-            is_ready(input_weight, (self.gates * units, features), dtype)
-            and (bias is None or is_ready(bias, (self._biased(bias) * units,), dtype))
+            is_ready(input_weight, (self.gates * units, features), like)
+            and (bias is None or is_ready(bias, (self._biased(bias) * units,), like))
             and (weight is not None) == (self.seen > 0)
-            and (weight is None or is_ready(weight, (self.seen * units, units), dtype))
+            and (weight is None or is_ready(weight, (self.seen * units, units), like))
             and (static is not None) == self.needs_static
-            and (static is None or is_ready(static, (2, units), dtype))
-            and (norm is None or is_ready(norm, (2, units), dtype))
+            and (static is None or is_ready(static, (2, units), like))
+            and (norm is None or is_ready(norm, (2, units), like))
+            and (norm is None or units <= MOST_NORMALIZED)
         )
 
     def packed_entries(self, operands: StepOperands) -> int:
@@ -308,7 +314,7 @@ class Step:
 
     def gradients(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
-        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...],
+        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...], backend: str = "cpp",
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, h0, c0 and the operands.
 
@@ -320,7 +326,10 @@ class Step:
         requested = [name for name, of in (("z", needs[0]), ("static", needs[5])) if of]
         results = Results(output, *none[:2], gates, cells, fresh)  # type: ignore[arg-type]
         upstream = Results(*grad, *none)  # type: ignore[arg-type]
-        by_name = cpp_backward(p, results, upstream, requested, needs[1])
+        if backend == "cpp":
+            by_name = cpp_backward(p, results, upstream, requested, needs[1])
+        else:
+            by_name = OP.backends[backend].backward(p, results, upstream, requested)
         of_input, of_weight = (
             None if g is None else g.flatten(0, 1)
             for g in (by_name["input_weight"], by_name.get("weight"))
@@ -331,15 +340,30 @@ class Step:
 
     def scan(self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor) -> tuple[Tensor, ...]:
         """Run the operator on the operands of a call."""
-        bias = operands.bias
-        if bias is not None:
-            missing = self.gates * self.units - len(bias)
-            bias = nn.functional.pad(bias, (missing, 0)).view(self.gates, self.units)
-        p = self._full(operands, x, h0, c0, bias)
+        p = self._full(operands, x, h0, c0, self._all_biases(operands.bias))
         return rkm_scan(
             p.z, p.weight, h0, c0, cell=p.cell, static=p.static, norm=p.norm,
-            input_weight=p.input_weight, bias=bias,
+            input_weight=p.input_weight, bias=p.bias,
         )  # fmt: skip
+
+    def run(
+        self, operands: StepOperands, x: Tensor, states: Sequence[Tensor], keep: bool, backend: str
+    ) -> Results:  # fmt: skip
+        """Run a backend without the operator on ``(T, B, I)``; states are h0, c0, and the last."""
+        h0, c0, h, c = states
+        p = self._full(operands, x, h0, c0, self._all_biases(operands.bias))
+        p, shape = p if keep else p._replace(keep=NOTHING), (*x.shape[:2], self.units)
+        cells, nothing = x.new_empty(shape if keep else 0), x.new_empty(0)
+        fresh = x.new_empty(shape) if keep and p.norm is not None else nothing
+        new = Results(x.new_empty(shape), h, c, nothing, cells, fresh)
+        return self.op.backends[backend].forward(p, new)
+
+    def _all_biases(self, bias: Tensor | None) -> Tensor | None:
+        if bias is None:
+            return None
+        missing = self.gates * self.units - len(bias)
+        bias = nn.functional.pad(bias, (missing, 0)) if missing else bias
+        return bias.view(self.gates, self.units)
 
     def _full(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, bias: Tensor | None

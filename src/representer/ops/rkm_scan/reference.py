@@ -227,19 +227,20 @@ def gates_of(p: Operands, kept: Results) -> Tensor:
 def finish(
     p: Operands, kept: Results, dz: Tensor, candidate: Tensor, g_fresh: Tensor | None,
     g_normed: Tensor | None, needs_z: bool, multiply: Multiply = torch.mm,
-    transpose: Transpose = transpose,
+    transpose: Transpose | None = transpose,
 ) -> dict[str, Tensor]:  # fmt: skip
     """Return the gradients that follow from those of the pre-activations and cells.
 
     ``dz`` is the gradient of the pre-activations ``(T, B, G, H)``; ``g_fresh`` and ``g_normed`` are
     those of the cells before their norm, for the static gates, and after it ``(T, B, H)``.
-    ``candidate`` is c~ of every step ``(T, B, H)``, read with ``g_fresh`` only.
+    ``candidate`` is c~ of every step ``(T, B, H)``, read with ``g_fresh`` only. Without
+    ``transpose``, weights have one product each; without ``g_normed``, the norm has no gradient.
     """
     results = {}
     if needs_z:
         weight = p.input_weight
         results["z"] = dz if weight is None else input_gradient(dz, weight, multiply)
-    if _is_joint(p, dz):
+    if transpose is not None and _is_joint(p, dz):
         results |= _joint_gradients(p, kept, dz, transpose)
     else:
         if p.input_weight is not None:
@@ -259,8 +260,7 @@ def finish(
         if p.cell.forget_gate == "static":
             parts[1] = over_steps(g_fresh * memory, p.lengths)
         results["static"] = torch.stack(parts)
-    if p.norm is not None:
-        assert g_normed is not None
+    if p.norm is not None and g_normed is not None:
         normed, _ = normalize(kept.fresh)
         parts = [over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths)]
         results["norm"] = torch.stack(parts)

@@ -23,9 +23,10 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.functional.rkm import EPS
-from representer.ops.gpu import IS_INTERPRETED
+from representer.ops.gpu import IS_INTERPRETED, ceil_div, power_of_2
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.reference import Operands, Results
+from representer.ops.steps import contiguous
 
 ENABLED = "REPRESENTER_WEIGHTS_ON_CHIP"  # environment variable: 0 turns these kernels off
 MOST_UNITS = 1152  # whose weights fit into shared memory
@@ -60,7 +61,7 @@ def refuses(p: Operands) -> str:
     (tiles, at_once), groups = _grid(p), _groups(p)
     if tiles > count:
         return f"{tiles} programs do not run at once on {count} multiprocessors"
-    turns = triton.cdiv(groups, at_once)
+    turns = ceil_div(groups, at_once)
     return f"{groups} groups of sequences take {turns} turns" if turns > MOST_TURNS else ""
 
 
@@ -84,17 +85,17 @@ def precision(p: Operands) -> str:
 
 def slots(p: Operands) -> int:
     """Return the rows of the weights for a unit: its gates that depend on h, up to a power of 2."""
-    return triton.next_power_of_2(len(p.weight))
+    return power_of_2(len(p.weight))
 
 
 def _grid(p: Operands) -> tuple[int, int]:
     """Return the programs that share a sequence, and the groups of sequences at the same time."""
-    tiles = triton.cdiv(p.h0.shape[1], ROWS_OF_WEIGHTS // slots(p))
+    tiles = ceil_div(p.h0.shape[1], ROWS_OF_WEIGHTS // slots(p))
     return tiles, min(_groups(p), max(1, _device(p)[0] // tiles))
 
 
 def _groups(p: Operands) -> int:
-    return triton.cdiv(len(p.h0), _rows(p))
+    return ceil_div(len(p.h0), _rows(p))
 
 
 def _rows(p: Operands) -> int:
@@ -103,14 +104,14 @@ def _rows(p: Operands) -> int:
     most = 32 if units <= 640 else 16
     if p.z.dtype == torch.float32:
         most = 32 if units <= 256 else 16
-    return min(max(16, triton.next_power_of_2(batch)), most)
+    return min(max(16, power_of_2(batch)), most)
 
 
 def _sizes(p: Operands) -> tuple[int, int, int]:
     """Return the size of a chunk of h, their number, and both multiplied."""
     units = p.h0.shape[1]
     chunk = 64 if units <= 704 else 128
-    count = triton.cdiv(units, chunk)
+    count = ceil_div(units, chunk)
     return chunk, count, chunk * count
 
 
@@ -164,25 +165,43 @@ def by_gate(product, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexp
 
 
 @triton.jit
-def load_tiles(weight, rows, columns, K: tl.constexpr, CHUNKS: tl.constexpr, DOWN: tl.constexpr,
+def load_tiles(weight, units, R: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr,
+               K: tl.constexpr, CHUNKS: tl.constexpr, DOWN: tl.constexpr,
                UPCAST: tl.constexpr):  # fmt: skip
-    """Return chunks of a weight, ``DOWN`` or to the right from the first entries."""
-    tiles = ()
+    """Return chunks of the rows of this program in a weight ``(R, units, units)``.
+
+    Filled up with zeros, each is ``(SLOTS UNITS, K)``, or its transpose with ``DOWN``.
+    """
+    row, k, tiles = tl.arange(0, SLOTS * UNITS), tl.arange(0, K), ()
+    slot, unit = row // UNITS, tl.program_id(0) * UNITS + row % UNITS
+    is_row, first = (slot < R) & (unit < units), (slot * units + unit) * units
     for j in tl.static_range(CHUNKS):
-        tile = tl.load(weight + rows + columns + j * K * DOWN)
+        is_k = j * K + k < units
+        if DOWN:
+            at, is_entry = first[None, :] + k[:, None], is_row[None, :] & is_k[:, None]
+        else:
+            at, is_entry = first[:, None] + k[None, :], is_row[:, None] & is_k[None, :]
+        tile = tl.load(weight + at + j * K, mask=is_entry, other=0.0)
         tiles = tiles + (tile.to(tl.float32) if UPCAST else tile,)
     return tiles
 
 
 @triton.jit
+def edge_of(units):
+    """Return the end of what programs exchange: whole vectors, which loads with a mask need."""
+    return (units + 15) // 16 * 16
+
+
+@triton.jit
 def multiply(
-    tiles, before, is_row, K: tl.constexpr, CHUNKS: tl.constexpr, ROWS: tl.constexpr,
+    tiles, before, is_row, units, K: tl.constexpr, CHUNKS: tl.constexpr, ROWS: tl.constexpr,
     OUT: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Return the product of the chunks of a weight with h of a group, all of it loaded first."""
     k, parts = tl.arange(0, K)[:, None], ()
     for j in tl.static_range(CHUNKS):
-        part = tl.load(before + j * K + k, mask=is_row, other=0.0, cache_modifier=".cg")
+        is_there = is_row & (j * K + k < edge_of(units)) if j == CHUNKS - 1 else is_row
+        part = tl.load(before + j * K + k, mask=is_there, other=0.0, cache_modifier=".cg")
         parts = parts + (part.to(tl.float32) if UPCAST else part,)
     product = tl.zeros((OUT, ROWS), tl.float32)
     for j in tl.static_range(CHUNKS):
@@ -202,15 +221,16 @@ def _ahead(gates, t, batch, units, row, unit, is_there, G: tl.constexpr):
 
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
 def _forward(
-    gates, states, c, weight, static, hold, lengths, output, cells, fresh, counters, begin, end,
-    time, batch, groups, units, CELL: tl.constexpr, EPS: tl.constexpr, REVERSE: tl.constexpr,
-    ROWS: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr, K: tl.constexpr,
-    CHUNKS: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
+    gates, states, h0, c0, h_last, c_last, weight, static, hold, lengths, output, cells, fresh,
+    counters, begin, end, time, batch, groups, units, FIRST: tl.constexpr, CELL: tl.constexpr,
+    EPS: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
+    UNITS: tl.constexpr, K: tl.constexpr, CHUNKS: tl.constexpr, SPINS: tl.constexpr,
+    UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Take some steps: pre-activations become gates, c the cell, states[i + 1] h after step i.
+    """Take some steps, from h0 and c0 or from h_last and c_last: pre-activations become gates.
 
-    What other programs read is stored first in a step, and they are told. Then come the other
-    results, and the pre-activations of the next step before it waits.
+    What other programs read, h after step i in states[i + 1], is stored first in a step, and they
+    are told. Then come the other results, and the pre-activations of the next step before it waits.
     """
     ACC: tl.constexpr = tl.float32
     G: tl.constexpr = len(CELL.gates)
@@ -218,8 +238,7 @@ def _forward(
     WIDTH: tl.constexpr = CHUNKS * K  # of a row of the weights and of h, with zeros at its end
     OUT: tl.constexpr = SLOTS * UNITS
     stride = tl.cast(batch, tl.int64) * units
-    of_row = (tl.program_id(0) * OUT + tl.arange(0, OUT)[:, None]) * WIDTH
-    tiles = load_tiles(weight, of_row, tl.arange(0, K)[None, :], K, CHUNKS, 1, UPCAST)
+    tiles = load_tiles(weight, units, R, SLOTS, UNITS, K, CHUNKS, False, UPCAST)
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -229,9 +248,13 @@ def _forward(
         length = tl.full((ROWS,), 0, tl.int64)
         if lengths is not None:
             length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int64)
-        first = states + (tl.cast(begin, tl.int64) * batch + row[None, :]) * WIDTH
-        h = tl.load(first + unit[:, None], mask=is_there, other=0.0).to(ACC)
-        c_t, counter = load(c, at, is_there, ACC), counters + group
+        is_read, counter = (unit < edge_of(units))[:, None] & is_row, counters + group
+        h = load(h0 if FIRST else h_last, at, is_there, ACC)
+        c_t = load(c0 if FIRST else c_last, at, is_there, ACC)
+        if FIRST:
+            tl.store(states + row[None, :] * WIDTH + unit[:, None], h, mask=is_read)
+            if SPINS > 0:
+                arrive(counter, missed)
         to = time - 1 - begin if REVERSE else begin
         loaded = _ahead(gates, to, batch, units, row, unit, is_there, G)
         for i in range(begin, end):
@@ -242,8 +265,10 @@ def _forward(
                 held_c = load(hold, here, is_there, ACC)
                 held_h = load(hold + time * stride, here, is_there, ACC)
             if SPINS > 0:
-                missed = wait(counter, (i - begin) * tl.num_programs(0), missed, SPINS)
-            product = multiply(tiles, before, is_row, K, CHUNKS, ROWS, OUT, UPCAST, PRECISION)
+                missed = wait(counter, (i + 1) * tl.num_programs(0), missed, SPINS)
+            product = multiply(
+                tiles, before, is_row, units, K, CHUNKS, ROWS, OUT, UPCAST, PRECISION
+            )
             fed, a = by_gate(product + missed, SLOTS, UNITS, ROWS), ()
             for j in tl.static_range(G):
                 a = a + (loaded[j] + fed[j - (G - R)] if j >= G - R else loaded[j],)
@@ -256,7 +281,7 @@ def _forward(
                 is_real = (t < length)[None, :]
                 y, new = tl.where(is_real, y, h), tl.where(is_real, new, c_t)
                 emitted = tl.where(is_real, y, 0.0)
-            tl.store(before + unit[:, None] + batch.to(tl.int64) * WIDTH, y, mask=is_there)
+            tl.store(before + unit[:, None] + batch.to(tl.int64) * WIDTH, y, mask=is_read)
             if SPINS > 0:  # what follows is not read by other programs
                 arrive(counter, missed)
             of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
@@ -271,25 +296,29 @@ def _forward(
             is_next = is_there & (row * 0 + i + 1 < end)[None, :]
             following = t - 1 if REVERSE else t + 1
             loaded = _ahead(gates, following, batch, units, row, unit, is_next, G)
-        tl.store(c + at, c_t, mask=is_there)
+        tl.store(h_last + at, h, mask=is_there)
+        tl.store(c_last + at, c_t, mask=is_there)
 
 
 def forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Tensor]:
     """Make gates of the pre-activations, write output and cells, and return the last h and c."""
     (time, batch, _, units), (grid, groups, options) = gates.shape, plan(p)
-    weight = tiled(p, grid[0])
-    states = gates.new_zeros(time + 1, batch, weight.shape[-1])
-    c = p.c0.float().contiguous().clone()
-    states[0, :, :units] = p.h0
-    given = [None if x is None else x.contiguous() for x in (p.static, p.hold, p.lengths)]
-    kept = [x if x.numel() else None for x in (new.cells, new.fresh)]
+    states = gates.new_empty(time + 1, batch, options["CHUNKS"] * options["K"])
+    h, c = wide(new.h), wide(new.c)
+    given = contiguous(p.weight, p.static, p.hold, p.lengths)
+    start, kept = contiguous(p.h0, p.c0), [x if x.numel() else None for x in new[-2:]]
     counters = torch.zeros(groups, dtype=torch.int32, device=gates.device)
     for begin, end in spans(time):
         _forward[grid](
-            gates, states, c, weight, *given, new.output, *kept, counters, begin, end, time, batch,
-            groups, units, CELL=p.cell, EPS=EPS, **options,
+            gates, states, *start, h, c, *given, new.output, *kept, counters, begin, end, time,
+            batch, groups, units, FIRST=begin == 0, CELL=p.cell, EPS=EPS, **options,
         )  # fmt: skip
-    return states[time, :, :units].clone(), c.to(gates.dtype)
+    return h.to(gates.dtype), c.to(gates.dtype)
+
+
+def wide(x: Tensor) -> Tensor:
+    """Return memory for a state, in 32 bits where launches of single steps exchange it."""
+    return torch.empty_like(x, dtype=torch.float32) if IS_INTERPRETED else x
 
 
 def plan(p: Operands) -> tuple[tuple[int, int], int, dict[str, Any]]:
@@ -306,37 +335,31 @@ def plan(p: Operands) -> tuple[tuple[int, int], int, dict[str, Any]]:
 
 
 def gradient_exchange(
-    p: Operands, tiles: int, groups: int, rows: int
+    h0: Tensor, tiles: int, groups: int, options: dict[str, Any]
 ) -> tuple[Tensor, Tensor, dict[str, int]]:
-    """Return the weight of a gradient, the parts that programs exchange, and their numbers.
+    """Return counters and parts for programs to exchange, all 0, and the numbers of parts.
 
-    The last parts may be 0, so that the same number is added at once each time.
+    The last parts stay 0, so that the same number is added at once each time.
     """
-    weight = tiled(p, tiles).flatten(1, 2).transpose(1, 2).contiguous()
-    turns = triton.cdiv(tiles * rows, _LOADS)
-    at_once = triton.cdiv(tiles, turns)
-    shape = 2, groups, turns * at_once, rows, weight.shape[1]
-    parts = weight.new_zeros(shape, dtype=torch.float32)
-    return weight, parts, {"SOURCES": shape[2], "AT_ONCE": at_once}
+    rows, width = options["ROWS"], options["CHUNKS"] * options["K"]
+    turns = ceil_div(tiles * rows, _LOADS)
+    at_once = ceil_div(tiles, turns)
+    aligned, size = ceil_div(groups, 32) * 32, 2 * groups * turns * at_once * rows * width
+    memory = torch.zeros(aligned + size, dtype=torch.float32, device=h0.device)
+    counters = memory[:aligned].view(torch.int32)
+    return counters, memory[aligned:], {"SOURCES": turns * at_once, "AT_ONCE": at_once}
 
 
-def last_parts(parts: Tensor, time: int, h0: Tensor) -> Tensor:
-    """Return the gradient of h0 through the weight of the first step."""
-    batch, units = h0.shape
-    return parts[(time + 1) % 2].sum(1).flatten(0, 1)[:batch, :units]
+def spans(time: int, *, is_backward: bool = False) -> list[tuple[int, int]]:
+    """Return the first step and the end of every launch.
 
-
-def spans(time: int) -> list[tuple[int, int]]:
-    """Return the first step and the end of every launch."""
-    return [(i, i + 1) for i in range(time)] if IS_INTERPRETED else [(0, time)]
-
-
-def tiled(p: Operands, tiles: int) -> Tensor:
-    """Return the rows of the recurrent weights by program, gate and unit, filled up with zeros."""
-    units, (_, _, width) = p.weight.shape[1], _sizes(p)
-    rows = p.weight.new_zeros(slots(p), tiles * (ROWS_OF_WEIGHTS // slots(p)), width)
-    rows[: len(p.weight), :units, :units] = p.weight
-    return rows.unflatten(1, (tiles, -1)).transpose(0, 1).contiguous()
+    Where programs run one after another, each step is one, and so is what they exchange first, or
+    last in a gradient.
+    """
+    if not IS_INTERPRETED:
+        return [(0, time)]
+    steps = [(i, i + 1) for i in range(time)]
+    return [*steps, (time, time)] if is_backward else [(0, 0), *steps]
 
 
 # The gradient of rkm_scan with weights that stay on the chip: all steps back in one kernel.
@@ -395,22 +418,21 @@ def store_parts(
 
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
 def _backward(
-    grad, gates, h_before, c_before, emitted, weight, static, hold, lengths, dz, g_fresh, to_h,
-    to_c, parts, counters, begin, end, time, batch, groups, units, CELL: tl.constexpr,
+    grad, gates, h_before, c_before, emitted, weight, static, hold, lengths, dz, g_fresh, grad_h,
+    grad_c, to_h, to_c, parts, counters, begin, end, time, batch, groups, units,
+    FIRST: tl.constexpr, LAST: tl.constexpr, CELL: tl.constexpr,
     EPS: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
     UNITS: tl.constexpr, K: tl.constexpr, CHUNKS: tl.constexpr, SOURCES: tl.constexpr,
     AT_ONCE: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Go some steps back: to_h and to_c become the gradients before, but for the last parts."""
+    """Go some steps back: to_h and to_c become the gradients before, at last with all parts."""
     ACC: tl.constexpr = tl.float32
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
     WIDTH: tl.constexpr = CHUNKS * K
-    OUT: tl.constexpr = SLOTS * UNITS
     stride, k = tl.cast(batch, tl.int64) * units, tl.arange(0, K)[:, None]
     of_row = tl.arange(0, ROWS)[None, :] * WIDTH
-    rows, columns = (tl.program_id(0) * WIDTH + k) * OUT, tl.arange(0, OUT)[None, :]
-    tiles = load_tiles(weight, rows, columns, K, CHUNKS, OUT, UPCAST)
+    tiles = load_tiles(weight, units, R, SLOTS, UNITS, K, CHUNKS, True, UPCAST)
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -419,7 +441,8 @@ def _backward(
         length = tl.full((ROWS,), 0, tl.int64)
         if lengths is not None:
             length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int64)
-        h_t, c_t = load(to_h, at, is_there, ACC), load(to_c, at, is_there, ACC)
+        h_t = load(grad_h if FIRST else to_h, at, is_there, ACC)
+        c_t = load(grad_c if FIRST else to_c, at, is_there, ACC)
         for i in range(begin, end):
             t = i if REVERSE else time - 1 - i
             here = tl.cast(t, tl.int64) * stride + at
@@ -465,6 +488,12 @@ def _backward(
                 tl.store(dz + of_gate + j * units, real[j], mask=is_there)
             if g_fresh is not None:
                 tl.store(g_fresh + here, of_fresh, mask=is_there)
+        if LAST:
+            if SPINS > 0:
+                missed = wait(counters + group, end * tl.num_programs(0), missed, SPINS)
+            before = (tl.cast((end + 1) % 2, tl.int64) * groups + group) * SOURCES
+            of_unit = parts + before * (WIDTH * ROWS) + of_row + unit[:, None]
+            h_t += add_parts(of_unit, WIDTH * ROWS, SOURCES, AT_ONCE, UNITS, ROWS) + missed
         tl.store(to_h + at, h_t, mask=is_there)
         tl.store(to_c + at, c_t, mask=is_there)
 
@@ -474,14 +503,15 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """Write the gradients of the pre-activations and cells, and return those of h0 and c0."""
     (dz, _, g_fresh), (grid, groups, options) = written, plan(p)
-    (time, batch, _, units), rows, tiles = dz.shape, options["ROWS"], grid[0]
-    weight, parts, counts = gradient_exchange(p, tiles, groups, rows)
-    to_h, to_c = (x.float().contiguous().clone() for x in (grad.h, grad.c))
-    given = [None if x is None else x.contiguous() for x in (p.static, p.hold, p.lengths)]
-    counters = torch.zeros(groups, dtype=torch.int32, device=dz.device)
-    for begin, end in spans(time):
+    time, batch, _, units = dz.shape
+    counters, parts, counts = gradient_exchange(p.h0, grid[0], groups, options)
+    to_h, to_c = (wide(dz.new_empty(p.h0.shape)) for _ in range(2))
+    given = contiguous(p.weight, p.static, p.hold, p.lengths)
+    upstream = contiguous(grad.h, grad.c)
+    for begin, end in spans(time, is_backward=True):
         _backward[grid](
-            *read, weight, *given, dz, g_fresh, to_h, to_c, parts, counters, begin, end, time,
-            batch, groups, units, CELL=p.cell, EPS=EPS, **counts, **options,
+            *read, *given, dz, g_fresh, *upstream, to_h, to_c, parts, counters, begin, end, time,
+            batch, groups, units, FIRST=begin == 0, LAST=begin == time or not IS_INTERPRETED,
+            CELL=p.cell, EPS=EPS, **counts, **options,
         )  # fmt: skip
-    return (to_h + last_parts(parts, time, p.h0)).to(dz.dtype), to_c.to(dz.dtype)
+    return to_h.to(dz.dtype), to_c.to(dz.dtype)

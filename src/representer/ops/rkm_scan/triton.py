@@ -17,11 +17,12 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.functional.rkm import EPS
-from representer.ops.common import input_products, previous
+from representer.ops.common import input_products, previous, real
+from representer.ops.gpu import ceil_div, power_of_2
 from representer.ops.rkm_scan import stationary, whole
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.reference import ALL, Operands, Results, finish, gates_of
-from representer.ops.steps import accumulator, load_rows
+from representer.ops.steps import accumulator, contiguous, load_rows
 
 _UNITS = 256  # of a program without layer norm
 
@@ -126,7 +127,7 @@ def _steps_forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Te
     h, c = p.h0.clone(memory_format=torch.contiguous_format), p.c0.to(wide).contiguous().clone()
     seen, weight = _recurrent(p, gates)
     weight = None if weight is None else weight.t()
-    given = whole.contiguous(p.static, p.norm, p.hold, p.lengths)
+    given = contiguous(p.static, p.norm, p.hold, p.lengths)
     kept = [x if x.numel() else None for x in (new.cells, new.fresh)]
     for t in reversed(range(len(gates))) if p.reverse else range(len(gates)):
         if weight is not None:
@@ -155,8 +156,19 @@ def backward(
         to_h, to_c = whole.backward(p, *given)
     else:
         to_h, to_c = _on_chip_or_by_step(p, stationary.backward, _steps_backward, *given)
-    found = finish(p, kept, dz, gates[:, :, 0], g_fresh, g_normed, "z" in requested)
+    found = finish(
+        p, kept, dz, gates[:, :, 0], g_fresh, None, "z" in requested, transpose=None
+    )  # fmt: skip
+    if g_normed is not None:
+        found["norm"] = _of_norm(real(g_normed, p.lengths), real(kept.fresh, p.lengths), p.norm[0])
     return {"h0": to_h, "c0": to_c} | found
+
+
+def _of_norm(grad: Tensor, fresh: Tensor, gain: Tensor) -> Tensor:
+    """Return the gradients of gain and bias, in three kernels of torch."""
+    _, mean, scale = torch.native_layer_norm(fresh, gain.shape, None, None, EPS)
+    back, wanted = torch.ops.aten.native_layer_norm_backward, (False, True, True)
+    return torch.stack(back(grad, fresh, gain.shape, mean, scale, gain, gain, wanted)[1:])
 
 
 def _on_chip_or_by_step(p: Operands, on_chip: Any, by_step: Any, *arguments: Any) -> Any:
@@ -191,7 +203,7 @@ def _steps_backward(
     to_h = grad.h.clone(memory_format=torch.contiguous_format)
     to_c = grad.c.to(wide).contiguous().clone()
     seen, weight = _recurrent(p, dz)
-    given = whole.contiguous(p.static, p.norm, p.hold, p.lengths)
+    given = contiguous(p.static, p.norm, p.hold, p.lengths)
     for t in range(len(dz)) if p.reverse else reversed(range(len(dz))):
         launch(_backward, *read, *given, dz, to_h, to_c, *of_cells, t)
         if weight is not None:
@@ -202,11 +214,11 @@ def _steps_backward(
 def _launch(p: Operands, gates: Tensor) -> Any:
     """Return a function that launches a kernel for a step."""
     time, batch, _, units = gates.shape
-    block = triton.next_power_of_2(max(1, min(units, _UNITS if p.norm is None else units)))
+    block = power_of_2(max(1, min(units, _UNITS if p.norm is None else units)))
     options = accumulator(gates.dtype)[1] | {
         "CELL": p.cell, "EPS": EPS, "BLOCK": block, "num_warps": max(1, min(8, block // 64)),
     }  # fmt: skip
-    grid = batch, triton.cdiv(units, block)
+    grid = batch, ceil_div(units, block)
 
     def launch(kernel: Any, *arguments: Any) -> None:
         if batch and units:

@@ -15,10 +15,19 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.functional.rkm import EPS
-from representer.ops.gpu import IS_INTERPRETED
+from representer.ops.gpu import IS_INTERPRETED, ceil_div, power_of_2
 from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
 from representer.ops.rkm_scan.reference import Operands, Results
-from representer.ops.steps import accumulator, clear, load_rows, load_square, place, step, warps_of
+from representer.ops.steps import (
+    accumulator,
+    clear,
+    contiguous,
+    load_rows,
+    load_square,
+    place,
+    step,
+    warps_of,
+)
 
 MOST_UNITS = 128  # with feedback: the registers of a program hold all recurrent matrices
 MOST_DOUBLES = 64  # the same in 64 bits
@@ -219,17 +228,12 @@ def backward(
     return dh0, dc0
 
 
-def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
-    """Return tensors as the kernels read them."""
-    return [None if x is None else x.contiguous() for x in tensors]
-
-
 def _launch(p: Operands, time: int, kernel: Any, *arguments: Any) -> None:
     batch, units = p.h0.shape
     is_tiled = p.weight is None and p.norm is None
-    block = triton.next_power_of_2(max(1, min(units, _UNITS) if is_tiled else units))
+    block = power_of_2(max(1, min(units, _UNITS) if is_tiled else units))
     if batch and units:
-        kernel[batch, triton.cdiv(units, block)](
+        kernel[batch, ceil_div(units, block)](
             *arguments, time, batch, units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse, BLOCK=block,
             APART=IS_INTERPRETED,
             num_warps=warps_of(block, 0 if p.weight is None else len(p.weight)),

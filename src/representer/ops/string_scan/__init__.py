@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -169,7 +169,7 @@ class Step:
     With ``is_learned``, a decay that is not a gate has one value for each unit.
     """
 
-    operation = "string"
+    op, operation = OP, "string"
     kept = 4  # tensors of a call that its gradient reads
 
     def __init__(self, chain: StringChain, units: int, is_learned: bool) -> None:
@@ -179,17 +179,17 @@ class Step:
         struct = core.chain_struct(chain, decay)
         self.template = structs.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
 
-    def fits(self, features: int, dtype: torch.dtype, operands: StepOperands) -> bool:
-        """Return True if the core may read these operands; nothing else protects its memory."""
+    def fits(self, features: int, like: Tensor, operands: StepOperands) -> bool:
+        """Return True if a kernel may read these operands; nothing else protects its memory."""
         input_weight, bias, decay, weight = operands
         chain, units = self.chain, self.units
         return (
-            is_ready(input_weight, (self.products * units, features), dtype)
-            and (bias is None or is_ready(bias, ((self.products - chain.order) * units,), dtype))
+            is_ready(input_weight, (self.products * units, features), like)
+            and (bias is None or is_ready(bias, ((self.products - chain.order) * units,), like))
             and (decay is None) == chain.is_gated
-            and (decay is None or is_ready(decay, self.of_decay, dtype))
+            and (decay is None or is_ready(decay, self.of_decay, like))
             and (weight is not None) == chain.is_state_gated
-            and (weight is None or is_ready(weight, (units, units), dtype))
+            and (weight is None or is_ready(weight, (units, units), like))
             and not (chain.highway and features != units)
         )
 
@@ -235,14 +235,15 @@ class Step:
 
     def gradients(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
-        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...],
+        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...], backend: str = "cpp",
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, h0, c0 and the operands; see the twin in ``rkm_scan``."""
         output, products, states = kept
         results = Results(output, None, None, products, states)  # type: ignore[arg-type]
         upstream = Results(*grad, None, None)  # type: ignore[arg-type]
         requested = ["x"] if needs[0] else []
-        by_name = cpp_backward(self._full(operands, x, h0, c0), results, upstream, requested)
+        backward = cpp_backward if backend == "cpp" else OP.backends[backend].backward
+        by_name = backward(self._full(operands, x, h0, c0), results, upstream, requested)
         of, bias = by_name.get, by_name.get("bias")
         return (
             of("x"), of("h0"), of("c0"), by_name["input_weight"].flatten(0, 1),
@@ -256,6 +257,16 @@ class Step:
             x, h0, c0, chain=p.chain, input_weight=p.input_weight, bias=p.bias, decay=p.decay,
             weight=p.weight,
         )  # fmt: skip
+
+    def run(
+        self, operands: StepOperands, x: Tensor, states: Sequence[Tensor], keep: bool, backend: str
+    ) -> Results:  # fmt: skip
+        """Run a backend without the operator; see the twin in ``rkm_scan``."""
+        h0, c0, h, c = states
+        p, shape, units = self._full(operands, x, h0, c0), x.shape[:2], self.units
+        kept = x.new_empty((*shape, self.chain.states, units) if keep else 0)
+        new = Results(x.new_empty(*shape, units), h, c, x.new_empty(0), kept)
+        return self.op.backends[backend].forward(p._replace(keep=keep), new)
 
     def _full(self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor) -> Operands:
         input_weight, bias, decay, weight = operands

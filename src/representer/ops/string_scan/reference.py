@@ -335,7 +335,7 @@ def _through_step(
 
 def finish(
     p: Operands, kept: Results, dz: Tensor, d_carry: Tensor | None, d_decay: Tensor | None,
-    needs_x: bool, multiply: Multiply = torch.mm, transpose: Transpose = transpose,
+    needs_x: bool, multiply: Multiply = torch.mm, transpose: Transpose | None = transpose,
 ) -> dict[str, Tensor]:  # fmt: skip
     """Return the gradients that follow from those of the products, dz ``(T, B, P, H)``.
 

@@ -16,12 +16,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from representer.ops.gpu import IS_INTERPRETED
 from representer.ops.rkm_scan.pointwise import load
 from representer.ops.rkm_scan.stationary import (
     add_parts,
     arrive,
+    edge_of,
     gradient_exchange,
-    last_parts,
     load_tiles,
     multiply,
     place,
@@ -29,10 +30,10 @@ from representer.ops.rkm_scan.stationary import (
     refuses,
     spans,
     store_parts,
-    tiled,
     wait,
+    wide,
 )
-from representer.ops.steps import load_rows, slope, value
+from representer.ops.steps import contiguous, load_rows, slope, value
 from representer.ops.string_scan.pointwise import advance, joined, of_longer, of_readout, readout
 from representer.ops.string_scan.reference import Operands, Results
 
@@ -67,20 +68,22 @@ def _mask(mask, at, is_there, UNITS: tl.constexpr, ROWS: tl.constexpr):
 
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
 def _forward(
-    z, exchanged, h_last, c_last, weight, carry, mask, lengths, out, states, counters, begin, end,
-    time, batch, groups, units,
+    z, exchanged, h0, c0, h_last, c_last, weight, carry, mask, lengths, out, states, counters,
+    begin, end, time, batch, groups, units, FIRST: tl.constexpr,
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, HIGHWAY: tl.constexpr, SIGMA: tl.constexpr,
     KEEP: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
     UNITS: tl.constexpr, K: tl.constexpr, CHUNKS: tl.constexpr, SPINS: tl.constexpr,
     UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Take some steps: gates in z take their values, exchanged[i + 1] is h after step i."""
+    """Take some steps, from h0 and c0 or from h_last and c_last: gates in z take their values.
+
+    exchanged[i + 1] is h after step i.
+    """
     ACC: tl.constexpr = tl.float32
     WIDTH: tl.constexpr = CHUNKS * K
     stride = tl.cast(batch, tl.int64) * units
-    of_row = (tl.program_id(0) * UNITS + tl.arange(0, UNITS)[:, None]) * WIDTH
-    tiles = load_tiles(weight, of_row, tl.arange(0, K)[None, :], K, CHUNKS, 1, UPCAST)
+    tiles = load_tiles(weight, units, 1, SLOTS, UNITS, K, CHUNKS, False, UPCAST)
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -88,7 +91,13 @@ def _forward(
         of_z = row[None, :] * (P * units) + unit[:, None]
         of_s = row[None, :] * (S * units) + unit[:, None]
         k_mask = _mask(mask, at, is_there, UNITS, ROWS)
-        h, c = load(h_last, at, is_there, ACC), load_rows(c_last + of_s, S, units, is_there, ACC)
+        is_read, counter = (unit < edge_of(units))[:, None] & is_row, counters + group
+        h = load(h0 if FIRST else h_last, at, is_there, ACC)
+        c = load_rows((c0 if FIRST else c_last) + of_s, S, units, is_there, ACC)
+        if FIRST:
+            tl.store(exchanged + row[None, :] * WIDTH + unit[:, None], k_mask * h, mask=is_read)
+            if SPINS > 0:
+                arrive(counter, missed)
         first = tl.cast(time - 1 - begin if REVERSE else begin, tl.int64) * stride * P
         loaded = load_rows(z + of_z + first, P, units, is_there, ACC)
         for i in range(begin, end):
@@ -99,9 +108,8 @@ def _forward(
             if HIGHWAY:
                 x = load(carry, at + to, is_real, ACC)
             if SPINS > 0:
-                target = (i - begin) * tl.num_programs(0)
-                missed = wait(counters + group, target, missed, SPINS)
-            fed = multiply(tiles, before, is_row, K, CHUNKS, ROWS, UNITS, UPCAST, PRECISION)
+                missed = wait(counter, (i + 1) * tl.num_programs(0), missed, SPINS)
+            fed = multiply(tiles, before, is_row, units, K, CHUNKS, ROWS, UNITS, UPCAST, PRECISION)
             lam, tokens = tl.sigmoid(loaded[N] + fed + missed), ()
             for j in tl.static_range(N):
                 tokens = tokens + (loaded[j],)
@@ -112,9 +120,9 @@ def _forward(
                 y = x + gate * (k_mask * y - x)
             h = tl.where(is_real, y, h)
             following = before + unit[:, None] + batch.to(tl.int64) * WIDTH
-            tl.store(following, k_mask * h, mask=is_there)
+            tl.store(following, k_mask * h, mask=is_read)
             if SPINS > 0:  # what follows is not read by other programs
-                arrive(counters + group, missed)
+                arrive(counter, missed)
             tl.store(out + at + to, tl.where(is_real, y, 0.0), mask=is_there)
             kept = ()
             for j in tl.static_range(S):
@@ -136,21 +144,21 @@ def _forward(
 
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
 def _backward(
-    grad, z, states, c0, carry, mask, lengths, weight, dz, d_carry, to_h, to_c, parts, counters,
-    begin, end, time, batch, groups, units,
+    grad, grad_h, grad_c, z, states, c0, carry, mask, lengths, weight, dz, d_carry, to_h, to_c,
+    parts, counters, begin, end, time, batch, groups, units, FIRST: tl.constexpr,
+    LAST: tl.constexpr,
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, HIGHWAY: tl.constexpr, SIGMA: tl.constexpr,
     REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr,
     K: tl.constexpr, CHUNKS: tl.constexpr, SOURCES: tl.constexpr, AT_ONCE: tl.constexpr,
     SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Go some steps back: to_h and to_c become the gradients before, but for the last parts."""
+    """Go some steps back: to_h and to_c become the gradients before, at last with all parts."""
     ACC: tl.constexpr = tl.float32
     WIDTH: tl.constexpr = CHUNKS * K
     stride, k = tl.cast(batch, tl.int64) * units, tl.arange(0, K)[:, None]
     of_row = tl.arange(0, ROWS)[None, :] * WIDTH
-    rows, columns = (tl.program_id(0) * WIDTH + k) * UNITS, tl.arange(0, UNITS)[None, :]
-    tiles = load_tiles(weight, rows, columns, K, CHUNKS, UNITS, UPCAST)
+    tiles = load_tiles(weight, units, 1, SLOTS, UNITS, K, CHUNKS, True, UPCAST)
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -159,7 +167,8 @@ def _backward(
         of_s = row[None, :] * (S * units) + unit[:, None]
         k_mask = _mask(mask, at, is_there, UNITS, ROWS)
         start = load_rows(c0 + of_s, S, units, is_there, ACC)
-        h_t, g = load(to_h, at, is_there, ACC), load_rows(to_c + of_s, S, units, is_there, ACC)
+        h_t = load(grad_h if FIRST else to_h, at, is_there, ACC)
+        g = load_rows((grad_c if FIRST else to_c) + of_s, S, units, is_there, ACC)
         for i in range(begin, end):
             t = i if REVERSE else time - 1 - i
             to = tl.cast(t, tl.int64) * stride
@@ -220,6 +229,13 @@ def _backward(
                 tl.store(to_z + (P - 1) * units, tl.where(is_real, of_gate, 0.0), mask=is_there)
                 tl.store(d_carry + at + to, tl.where(is_real, of_carry, 0.0), mask=is_there)
             g = kept
+        if LAST:
+            if SPINS > 0:
+                missed = wait(counters + group, end * tl.num_programs(0), missed, SPINS)
+            source = (tl.cast((end + 1) % 2, tl.int64) * groups + group) * SOURCES
+            of_unit = parts + source * (WIDTH * ROWS) + of_row + unit[:, None]
+            fed = add_parts(of_unit, WIDTH * ROWS, SOURCES, AT_ONCE, UNITS, ROWS)
+            h_t += k_mask * (fed + missed)
         tl.store(to_h + at, h_t, mask=is_there)
         for j in tl.static_range(S):
             tl.store(to_c + of_s + j * units, g[j], mask=is_there)
@@ -228,16 +244,14 @@ def _backward(
 def forward(p: Operands, z: Tensor, new: Results, constants: dict[str, Any]) -> Results:
     """Fill in the results; gates in z take their values if they are kept."""
     (time, batch, _, units), (grid, groups, options) = z.shape, _plan(p, constants)
-    weight = tiled(_as_cell(p), grid[0])
-    exchanged = z.new_zeros(time + 1, batch, weight.shape[-1])
-    exchanged[0, :, :units] = p.h0 if p.mask is None else p.mask * p.h0
-    h, c = (x.float().contiguous().clone() for x in (p.h0, p.c0))
-    given = [None if x is None else x.contiguous() for x in (p.carried, p.mask, p.lengths)]
+    exchanged = z.new_empty(time + 1, batch, options["CHUNKS"] * options["K"])
+    h, c = wide(new.h), wide(new.c)
+    given = contiguous(p.h0, p.c0), contiguous(p.weight, p.carried, p.mask, p.lengths)
     counters = torch.zeros(groups, dtype=torch.int32, device=z.device)
     for begin, end in spans(time):
         _forward[grid](
-            z, exchanged, h, c, weight, *given, new.output, new.states, counters, begin, end, time,
-            batch, groups, units, KEEP=p.keep, **options,
+            z, exchanged, *given[0], h, c, *given[1], new.output, new.states, counters, begin, end,
+            time, batch, groups, units, FIRST=begin == 0, KEEP=p.keep, **options,
         )  # fmt: skip
     return new._replace(h=h.to(z.dtype), c=c.to(z.dtype))
 
@@ -246,19 +260,15 @@ def backward(
     p: Operands, read: tuple[Any, ...], written: tuple[Any, ...], constants: dict[str, Any]
 ) -> dict[str, Tensor]:
     """Write the gradients of the products and of the carry, and return those of h0 and c0."""
-    upstream, grad_h, grad_c, *others = read
     (dz, d_carry), (grid, groups, options) = written, _plan(p, constants)
     time, batch, _, units = dz.shape
-    weight, parts, counts = gradient_exchange(_as_cell(p), grid[0], groups, options["ROWS"])
-    to_h, to_c = (x.float().clone() for x in (grad_h, grad_c))
-    counters = torch.zeros(groups, dtype=torch.int32, device=dz.device)
-    for begin, end in spans(time):
+    counters, parts, counts = gradient_exchange(p.h0, grid[0], groups, options)
+    to_h, to_c = (wide(dz.new_empty(x.shape)) for x in (p.h0, p.c0))
+    for begin, end in spans(time, is_backward=True):
         _backward[grid](
-            upstream, *others, weight, dz, d_carry, to_h, to_c, parts, counters, begin, end, time,
-            batch, groups, units, **counts, **options,
+            *read, dz, d_carry, to_h, to_c, parts, counters, begin, end, time, batch, groups, units,
+            FIRST=begin == 0, LAST=begin == time or not IS_INTERPRETED, **counts, **options,
         )  # fmt: skip
-    last = last_parts(parts, time, p.h0)
-    to_h = to_h + (last if p.mask is None else p.mask * last)
     return {"h0": to_h.to(dz.dtype), "c0": to_c.to(dz.dtype)}
 
 

@@ -16,8 +16,10 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.ops.common import input_products
+from representer.ops.gpu import power_of_2
 from representer.ops.steps import (
     clear,
+    contiguous,
     grid,
     load_each,
     load_rows,
@@ -211,16 +213,12 @@ def _constants(p: Operands) -> dict[str, Any]:
     }
 
 
-def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
-    return [None if x is None else x.contiguous() for x in tensors]
-
-
 def _grid(p: Operands, z: Tensor, loads: int) -> tuple[tuple[int, int], dict[str, Any]]:
     """Return the grid of a launch: over all steps, or over one where h is multiplied in between."""
     time, batch, _, units = z.shape
     size, options = grid((1 if is_by_step(p) else time, batch, units), z.dtype, loads)
     if p.weight is not None and not is_by_step(p):  # a program has all units
-        block = triton.next_power_of_2(max(units, 1))
+        block = power_of_2(max(units, 1))
         options |= {"BLOCK": block, "CHUNK": min(time, 2), "num_warps": warps_of(block, 1)}
         size = batch if units else 0, 1
     return size, options
@@ -260,7 +258,7 @@ def forward(p: Operands, new: Results) -> Results:
     if p.input_weight is not None:
         z = input_products(p.x, p.input_weight, None)
         if p.bias is not None:
-            z[:, :, -len(p.bias) :] += p.bias
+            z[:, :, -len(p.bias) :].add_(p.bias)
     elif p.keep or p.weight is not None:
         z = p.x.clone(memory_format=torch.contiguous_format)  # gates are written to it
     if p.weight is not None and _refuses_whole(p) and not is_by_step(p):
@@ -268,7 +266,7 @@ def forward(p: Operands, new: Results) -> Results:
         return new._replace(products=z) if p.keep else new
     size, options = _grid(p, z, z.shape[2] + p.chain.highway)
     weight = None if p.weight is None or is_by_step(p) else p.weight.mT
-    decay, h, c, *others = _contiguous(p.decay, p.h0, p.c0, p.carried, p.mask, p.lengths, weight)
+    decay, h, c, *others = contiguous(p.decay, p.h0, p.c0, p.carried, p.mask, p.lengths, weight)
     for t in _positions(p, len(z), is_backward=False):
         if t is None:
             h_new, c_new = new.h, new.c
@@ -301,14 +299,14 @@ def backward(
     loads = 1 + z.shape[2] + p.c0.shape[1] + p.chain.highway
     size, options = _grid(p, z, loads)
     weight = None if is_by_step(p) else p.weight
-    upstream, g_h, g_c, z, states, decay, c0, *others = _contiguous(
+    upstream, g_h, g_c, z, states, decay, c0, *others = contiguous(
         grad.output, grad.h, grad.c, z, kept.states, p.decay, p.c0, p.carried, p.mask, p.lengths,
         weight,
     )  # fmt: skip
     if p.weight is not None and _refuses_whole(p) and not is_by_step(p):
-        read = upstream, g_h, g_c, z, states, c0, *others[:-1]
+        read = upstream, g_h, g_c, z, states, c0, *others
         found = stationary.backward(p, read, (dz, d_carry), _constants(p))
-        return found | finish(p, kept, dz, d_carry, None, "x" in requested)
+        return found | finish(p, kept, dz, d_carry, None, "x" in requested, transpose=None)
     if is_by_step(p):
         g_h, g_c = to_h.copy_(g_h), to_c.copy_(g_c)  # updated in place
         dz.zero_()
@@ -323,7 +321,7 @@ def backward(
         if t is not None:
             of_h = dz[t, :, p.chain.order] @ p.weight
             to_h += of_h if p.mask is None else p.mask * of_h
-    found = finish(p, kept, dz, d_carry, d_decay, "x" in requested)
+    found = finish(p, kept, dz, d_carry, d_decay, "x" in requested, transpose=None)
     if p.decay is not None:
         found["decay"] = found["decay"].to(p.decay.dtype)
     return {"h0": to_h, "c0": to_c} | found

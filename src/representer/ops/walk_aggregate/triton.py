@@ -17,6 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.ops.common import Remembered
+from representer.ops.gpu import ceil_div, power_of_2
 from representer.ops.steps import accumulator, slope, value
 from representer.ops.walk_aggregate.reference import Operands, Results
 
@@ -268,11 +269,11 @@ def _launch(p: Operands) -> tuple[tuple[int, int], dict[str, Any]]:
     """Return the grid and the constants of a kernel."""
     nodes, units = p.nodes.shape
     features = 1 if p.edge_attr is None else p.edge_attr.shape[1]
-    block = min(triton.next_power_of_2(max(units, 1)), _UNITS)
-    blocks = triton.cdiv(units, block)
-    programs = min(triton.cdiv(nodes, _NODES), max(1, _PROGRAMS // max(blocks, 1)))
+    block = min(power_of_2(max(units, 1)), _UNITS)
+    blocks = ceil_div(units, block)
+    programs = min(ceil_div(nodes, _NODES), max(1, _PROGRAMS // max(blocks, 1)))
     options = accumulator(p.nodes.dtype)[1] | {
-        "FEATURES": triton.next_power_of_2(max(features, 1)), "BLOCK": block, "NODES": _NODES,
+        "FEATURES": power_of_2(max(features, 1)), "BLOCK": block, "NODES": _NODES,
         "SCALE": p.scale, "TAU": p.activation, "num_warps": 4,
     }  # fmt: skip
     return (programs, blocks), options
