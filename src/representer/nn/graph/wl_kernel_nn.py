@@ -401,8 +401,8 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
             r.neighbors, r.edge_weight, references, walks.gate_edge, depth=self.depth,
             first=self.read_levels[0], scale=self.gate_scale, activation=self.sigma,
         )  # fmt: skip
-        lam = walks.decay_value()
-        return total if lam is None or self.decay == 1.0 else lam ** (self.order - 1) * total
+        lam = None if self.decay == 1.0 else walks.decay_value()
+        return total if lam is None else lam ** (self.order - 1) * total
 
     def _levels(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, levels: tuple[int, ...]

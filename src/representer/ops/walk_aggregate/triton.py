@@ -87,10 +87,11 @@ def _rows(x, row, length, unit, is_there, ACC: tl.constexpr):
 
 @triton.jit(do_not_specialize=["nodes"])
 def _forward(
-    x, order, others, starts, edge_attr, shift, factor, source_gate, target_gate, edge_gate, out,
-    nodes, units, features, x_row, gate_row, NODES: tl.constexpr, SCALE: tl.constexpr,
-    TAU: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    x, order, others, starts, edge_attr, shift, factor, source_gate, target_gate, edge_gate, times,
+    y, out, nodes, units, features, x_row, gate_row, times_row, NODES: tl.constexpr,
+    SCALE: tl.constexpr, TAU: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """Write the sums, and add them, times something of their node, to y."""
     unit = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_unit = unit < units
     GATED: tl.constexpr = source_gate is not None
@@ -115,17 +116,27 @@ def _forward(
             total += tl.where(is_message, t * f * s, 0.0)
         if GATED:
             total *= SCALE
-        tl.store(out + node[:, None] * units + unit[None, :], total, mask=is_there)
+        at = node[:, None] * units + unit[None, :]
+        tl.store(out + at, total, mask=is_there)
+        if times is not None:
+            total *= _rows(times, node, times_row, unit, is_there, ACC)
+            total += tl.load(y + at, mask=is_there, other=0.0).to(ACC)
+            tl.store(y + at, total, mask=is_there)
 
 
 @triton.jit(do_not_specialize=["nodes", "edges"])
 def _backward(
     grad, x, order, others, starts, edge_attr, shift, factor, own_gate, other_gate, edge_gate,
-    dx, d_gate, d_shift, d_factor, d_edge_gate, d_edges, nodes, units, features, edges, x_row,
-    gate_row, OF_SOURCES: tl.constexpr, NODES: tl.constexpr, FEATURES: tl.constexpr,
-    SCALE: tl.constexpr, TAU: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    times, sums, d_times, dx, d_gate, d_shift, d_factor, d_edge_gate, d_edges, nodes, units,
+    features, edges, x_row, gate_row, times_row, dx_row, OF_SOURCES: tl.constexpr,
+    NODES: tl.constexpr, FEATURES: tl.constexpr, SCALE: tl.constexpr, TAU: tl.constexpr,
+    ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write gradients of the sources of edges and of the weights, or of the targets' gates."""
+    """Write gradients of the sources of edges and of the weights, or of the targets' gates.
+
+    With ``times``, the gradient is that of the sums times something of their node, which gets one,
+    too. Gradients of nodes are columns of one matrix, whose rows have ``dx_row`` entries.
+    """
     unit, k_all = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, FEATURES)[None, :]
     is_unit, block = unit < units, tl.program_id(1).to(tl.int64)
     GATED: tl.constexpr = own_gate is not None
@@ -148,6 +159,8 @@ def _backward(
                 gate = own + _rows(other_gate, there, gate_row, unit, is_message, ACC)
             x_u = _rows(x, u, x_row, unit, is_message, ACC)
             dy = _rows(grad, v, units, unit, is_message, ACC)
+            if times is not None:
+                dy *= _rows(times, v, times_row, unit, is_message, ACC)
             z, t, f, s = _messages(
                 x_u, gate, edge, is_edge, edge_attr, shift, factor, edge_gate, unit, is_unit,
                 features, GATED, TAU, ACC,
@@ -170,9 +183,13 @@ def _backward(
                         pulled += dg * _columns(edge_gate, unit, is_unit, features, k, ACC)
                         to = d_edges + (block * edges + edge) * features + k
                         tl.store(to, tl.sum(pulled, 1), mask=is_edge)
-        at = node[:, None] * units + unit[None, :]
+        at = node[:, None] * dx_row + unit[None, :]
         if OF_SOURCES:
             tl.store(dx + at, to_x, mask=is_there)
+            if times is not None:
+                to_times = _rows(grad, node, units, unit, is_there, ACC)
+                to_times *= _rows(sums, node, units, unit, is_there, ACC)
+                tl.store(d_times + at, to_times, mask=is_there)
         if GATED:
             tl.store(d_gate + at, to_gate, mask=is_there)
     if OF_SOURCES:
@@ -206,16 +223,18 @@ def forward(p: Operands, new: Results) -> Results:
     return new
 
 
-def evaluate(p: Operands, out: Tensor, incoming: Edges) -> None:
-    """Write the sums over the neighbors ``(N, H)``."""
+def evaluate(
+    p: Operands, out: Tensor, incoming: Edges, times: Tensor | None = None, y: Tensor | None = None
+) -> None:
+    """Write the sums over the neighbors ``(N, H)``, and add them, times a matrix, to y."""
     nodes, units = p.nodes.shape
     if nodes and units:
         grid, options = _launch(p)
         options.pop("FEATURES")
         x, source_gate, target_gate, tensors, strides = _operands(p)
         _forward[grid](
-            x, *incoming, *tensors[:3], source_gate, target_gate, tensors[3], out, nodes, units,
-            *strides, **options,
+            x, *incoming, *tensors[:3], source_gate, target_gate, tensors[3], times, y, out, nodes,
+            units, *strides, 0 if times is None else times.stride(0), **options,
         )  # fmt: skip
 
 
@@ -231,38 +250,55 @@ def gradients(
     p: Operands, dy: Tensor, requested: Container[str], incoming: Edges, outgoing: Edges
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name, from that of the sums."""
-    nodes, units = p.nodes.shape
-    grid, options = _launch(p)
-    wide, _ = accumulator(p.nodes.dtype)
-    is_empty = not (nodes and units)
-    make = torch.zeros if is_empty else torch.empty  # a launch writes all of it
-    made: dict[str, Any] = {"dtype": dy.dtype, "device": dy.device}
-    names = ("nodes",) if p.source_gate is None else ("nodes", "source_gate", "target_gate")
-    found = {name: make(nodes, units, **made) for name in names}
-    made["dtype"] = wide
-    parts = {
-        name: make(max(grid[0], 1), *weight.shape, **made)
-        for name in _WEIGHTS
-        if (weight := getattr(p, name)) is not None
-    }
-    if p.edge_attr is not None and "edge_attr" in requested:
-        parts["edge_attr"] = make(max(grid[1], 1), *p.edge_attr.shape, **made)
-    if not is_empty:
-        x, source_gate, target_gate, tensors, strides = _operands(p)
-        dy, edges = dy.contiguous(), p.edge_index.shape[1]
-        _backward[grid](
-            dy, x, *outgoing, *tensors[:3], source_gate, target_gate, tensors[3],
-            found["nodes"], found.get("source_gate"), *map(parts.get, _WEIGHTS),
-            parts.get("edge_attr"), nodes, units, strides[0], edges, *strides[1:],
-            OF_SOURCES=True, **options,
-        )  # fmt: skip
-        if p.source_gate is not None:
-            _backward[grid](
-                dy, x, *incoming, *tensors[:3], target_gate, source_gate, tensors[3], None,
-                found["target_gate"], None, None, None, None, nodes, units, strides[0], edges,
-                *strides[1:], OF_SOURCES=False, **options,
-            )  # fmt: skip
+    found, parts = new_gradients(p, dy), new_parts(p, requested)
+    launch_gradients(p, dy, (incoming, outgoing), found | parts)
     return found | {name: part.sum(0).to(dy.dtype) for name, part in parts.items()}
+
+
+def new_gradients(p: Operands, dy: Tensor) -> dict[str, Tensor]:
+    """Return memory for the gradients of nodes and of gates."""
+    names = ("nodes",) if p.source_gate is None else ("nodes", "source_gate", "target_gate")
+    return {name: dy.new_empty(p.nodes.shape) for name in names}
+
+
+def new_parts(p: Operands, requested: Container[str], *sums: int) -> dict[str, Tensor]:
+    """Return memory for parts of the gradients of weights, by program, in each of many sums."""
+    grid, _ = _launch(p)
+    shapes = {name: (max(grid[0], 1), *weight.shape) for name in _WEIGHTS
+              if (weight := getattr(p, name)) is not None}  # fmt: skip
+    if p.edge_attr is not None and "edge_attr" in requested:
+        shapes["edge_attr"] = max(grid[1], 1), *p.edge_attr.shape
+    make = p.nodes.new_empty if p.nodes.numel() else p.nodes.new_zeros  # without a launch
+    wide, _ = accumulator(p.nodes.dtype)
+    return {name: make((*sums, *shape), dtype=wide) for name, shape in shapes.items()}
+
+
+def launch_gradients(
+    p: Operands, dy: Tensor, edges: tuple[Edges, Edges], to: dict[str, Tensor],
+    times: Tensor | None = None, sums: Tensor | None = None,
+) -> None:  # fmt: skip
+    """Write the gradients, from that of the sums, or of the ``sums`` times a matrix.
+
+    Those of nodes, gates and ``times`` are columns of one matrix, or matrices of their own.
+    """
+    (nodes, units), (grid, options), (incoming, outgoing) = p.nodes.shape, _launch(p), edges
+    if not p.nodes.numel():
+        return
+    x, source_gate, target_gate, tensors, strides = _operands(p)
+    dy, numbers = dy.contiguous(), (nodes, units, strides[0], p.edge_index.shape[1], *strides[1:])
+    rows = 0 if times is None else times.stride(0), to["nodes"].stride(0)
+    of_nodes = to["nodes"], to.get("source_gate")
+    _backward[grid](
+        dy, x, *outgoing, *tensors[:3], source_gate, target_gate, tensors[3], times, sums,
+        to.get("times"), *of_nodes, *map(to.get, _WEIGHTS), to.get("edge_attr"), *numbers, *rows,
+        OF_SOURCES=True, **options,
+    )  # fmt: skip
+    if p.source_gate is not None:
+        _backward[grid](
+            dy, x, *incoming, *tensors[:3], target_gate, source_gate, tensors[3], times, sums, None,
+            None, to["target_gate"], None, None, None, None, *numbers, *rows, OF_SOURCES=False,
+            **options,
+        )  # fmt: skip
 
 
 def _launch(p: Operands) -> tuple[tuple[int, int], dict[str, Any]]:

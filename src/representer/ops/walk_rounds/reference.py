@@ -128,7 +128,7 @@ class Rows(NamedTuple):
         return Rows(*(chunk.view(shape) for chunk, shape in zip(parts, shapes, strict=True)))
 
 
-def _walk(p: Operands, columns: Columns, rows: Rows, j: int) -> Sum:
+def walk(p: Operands, columns: Columns, rows: Rows, j: int) -> Sum:
     """Return the operands of the sum of c_j+1 over the neighbors."""
     P = rows.products
     c = P[:, columns.walks[j]]
@@ -142,7 +142,7 @@ def _walk(p: Operands, columns: Columns, rows: Rows, j: int) -> Sum:
     )  # fmt: skip
 
 
-def _relabel(p: Operands, c: Columns, rows: Rows) -> Sum:
+def relabel(p: Operands, c: Columns, rows: Rows) -> Sum:
     """Return the operands of the sum over the neighbors in the relabeling."""
     return Sum(
         rows.products[:, c.inner], p.edge_index, p.edge_attr, p.shift, None, None, None, None, 1.0,
@@ -150,28 +150,29 @@ def _relabel(p: Operands, c: Columns, rows: Rows) -> Sum:
     )  # fmt: skip
 
 
-def _evaluate(p: Sum, out: Tensor) -> None:
+def _evaluate(p: Sum, out: Tensor, times: Tensor | None = None, y: Tensor | None = None) -> None:
     out.copy_(evaluate(p))
+    if times is not None and y is not None:
+        y.addcmul_(times, out)
 
 
-def forward(
-    p: Operands, new: Results, evaluate: Callable[[Sum, Tensor], None] = _evaluate
-) -> Results:
-    """Fill in the results; ``evaluate`` writes a sum over the neighbors."""
+def forward(p: Operands, new: Results, evaluate: Callable[..., None] = _evaluate) -> Results:
+    """Fill in the results; ``evaluate`` writes a sum over the neighbors, and may add it to y."""
     columns, (y, hidden, tape) = Columns.of(p), new
-    tape.zero_()  # not all of it is written
     scratch = None if p.keep else p.labels.new_empty(sum(map(prod, p.parts)))
     y, h = y.zero_(), p.labels
     for level in range(p.depth):
         rows, used = Rows.of(p, tape[level] if scratch is None else scratch), columns.used(p, level)
         torch.addmm(p.bias[used], h, p.weight[used].mT, out=rows.products[:, used])
         if level >= p.first:
-            for j, S in enumerate(rows.sums):
-                evaluate(_walk(p, columns, rows, j), S)
             last = rows.products[:, columns.walks[-1]]
-            y = y.addcmul_(last, rows.sums[-1]) if len(rows.sums) else y.add_(last)
+            for j, S in enumerate(rows.sums):
+                is_end = j + 1 == len(rows.sums)
+                evaluate(walk(p, columns, rows, j), S, *(last, y) * is_end)
+            if not len(rows.sums):
+                y.add_(last)
         if level < p.depth - 1:
-            evaluate(_relabel(p, columns, rows), rows.message)
+            evaluate(relabel(p, columns, rows), rows.message)
             z = rows.products[:, columns.own].addmm_(rows.message, p.neighbors.mT)
             h = hidden[level] if p.keep else torch.empty_like(rows.message)
             _activate(p.activation, z, h)
@@ -179,10 +180,9 @@ def forward(
 
 
 def backward(
-    p: Operands, kept: Results, grad: Results, requested: Container[str],
-    gradients: Callable[[Sum, Tensor, Container[str]], dict[str, Tensor]] = gradients,
-) -> dict[str, Tensor]:  # fmt: skip
-    """Return the gradients of the operands, by name; ``gradients`` returns those of a sum."""
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
     columns, steps = Columns.of(p), len(p.factor)
     names = ("weight", "bias", "neighbors", "shift", "factor", "edge_gate", "edge_attr")
     results = {
@@ -198,7 +198,7 @@ def backward(
             dz = _sloped(p.activation, rows.products[:, columns.own], kept.hidden[level], dh)
             results["neighbors"].addmm_(dz.mT, rows.message)
             Z[:, columns.own] = dz
-            parts = gradients(_relabel(p, columns, rows), dz @ p.neighbors, requested)
+            parts = gradients(relabel(p, columns, rows), dz @ p.neighbors, requested)
             Z[:, columns.inner] = parts["nodes"]
             _add(parts, results, "shift", "edge_attr")
         if level >= p.first:
@@ -208,7 +208,7 @@ def backward(
             for j in reversed(range(steps)):
                 torch.mul(rows.sums[j], dc_j, out=Z[:, columns.walks[j + 1]])
                 dS = rows.products[:, columns.walks[j + 1]] * dc_j
-                parts = gradients(_walk(p, columns, rows, j), dS, requested)
+                parts = gradients(walk(p, columns, rows, j), dS, requested)
                 dc_j = parts["nodes"]
                 results["factor"][j] += parts["factor"]
                 _add(parts, results, "edge_gate", "edge_attr")
@@ -234,6 +234,8 @@ def _activate(activation: str, z: Tensor, y: Tensor) -> None:
     """Write y = sigma(z)."""
     if activation == "relu":  # in one pass
         torch.clamp_min(z, 0, out=y)
+    elif activation in ("tanh", "sigmoid"):
+        getattr(torch, activation)(z, out=y)
     else:
         y.copy_(NONLINEARITIES[activation].value(z))
 

@@ -1,29 +1,100 @@
 # type: ignore  (see walk_aggregate/triton.py)
-"""walk_rounds in Triton: the sums over the neighbors; products with the labels are in BLAS."""
+"""walk_rounds in Triton: the sums over the neighbors; products with the labels are in BLAS.
+
+The sums of a gradient write columns of one matrix for each round, from which one product gives the
+gradient of the weight, and parts of those of the other weights, which are added up once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from functools import partial
+from typing import Any
 
+import torch
 from torch import Tensor
 
-from representer.ops.walk_aggregate.triton import Edges, edges_of_nodes, evaluate, gradients
+from representer.functional import NONLINEARITIES
+from representer.ops.walk_aggregate.triton import (
+    Edges,
+    edges_of_nodes,
+    evaluate,
+    launch_gradients,
+    new_parts,
+)
 from representer.ops.walk_rounds import reference
-from representer.ops.walk_rounds.reference import Operands, Results
+from representer.ops.walk_rounds.reference import Columns, Operands, Results, Rows, relabel, walk
+
+_SLOPES = {
+    "relu": lambda grad, y, out: _ATEN.threshold_backward.grad_input(grad, y, 0, grad_input=out),
+    "sigmoid": lambda grad, y, out: _ATEN.sigmoid_backward.grad_input(grad, y, grad_input=out),
+    "tanh": lambda grad, y, out: _ATEN.tanh_backward.grad_input(grad, y, grad_input=out),
+}
+_ATEN: Any = torch.ops.aten
 
 
 def forward(p: Operands, new: Results) -> Results:
     """Fill in the results."""
-    return reference.forward(p, new, partial(evaluate, incoming=_edges(p, 1)))
+
+    def sum_up(operands: Any, out: Tensor, *end: Tensor) -> None:
+        evaluate(operands, out, incoming, *end)
+
+    incoming = _edges(p, 1)
+    return reference.forward(p, new, sum_up)
 
 
 def backward(
     p: Operands, kept: Results, grad: Results, requested: Container[str]
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
-    of_a_sum = partial(gradients, incoming=_edges(p, 1), outgoing=_edges(p, 0))
-    return reference.backward(p, kept, grad, requested, of_a_sum)
+    c, edges, steps, depth = Columns.of(p), (_edges(p, 1), _edges(p, 0)), len(p.factor), p.depth
+    launch, nodes = partial(launch_gradients, edges=edges), len(p.labels)
+    Z = grad.y.new_empty(depth, nodes, c.all.stop)  # gradients of all products
+    unwritten = [Z[-1, :, : c.own.stop], Z[: p.first, :, c.own.stop :]]
+    unwritten += [Z[:, :, c.source.start :]] * (steps == 0)
+    for columns in unwritten:
+        if columns.numel():
+            columns.zero_()
+    rows = [Rows.of(p, tape) for tape in kept.tape]
+    of_relabel = new_parts(relabel(p, c, rows[0]), requested, depth - 1)
+    of_walk = new_parts(walk(p, c, rows[0], 0), requested, depth - p.first, steps) if steps else {}
+    neighbors, dh = torch.zeros_like(p.neighbors), grad.y
+    for level in reversed(range(depth)):
+        r, to, used = rows[level], Z[level], c.used(p, level)
+        if level < depth - 1:
+            dz, y = to[:, c.own], kept.hidden[level]
+            if p.activation in _SLOPES:
+                _SLOPES[p.activation](dh, y, dz)
+            else:
+                dz.copy_(dh * NONLINEARITIES[p.activation].derivative(r.products[:, c.own], y))
+            neighbors.addmm_(dz.mT, r.message)
+            parts = {name: part[level] for name, part in of_relabel.items()}
+            launch(relabel(p, c, r), dz @ p.neighbors, to={"nodes": to[:, c.inner], **parts})
+        dc = grad.y
+        for j in reversed(range(steps if level >= p.first else 0)):
+            operands, scratch = walk(p, c, r, j), to if j == steps - 1 else torch.empty_like(to)
+            found = {"times": to[:, c.walks[j + 1]], "nodes": (scratch if j else to)[:, c.walks[0]]}
+            if p.edge_gate is not None:
+                found |= {"source_gate": scratch[:, c.source], "target_gate": scratch[:, c.target]}
+            found |= {name: part[level - p.first, j] for name, part in of_walk.items()}
+            launch(operands, dc, to=found, times=r.products[:, c.walks[j + 1]], sums=r.sums[j])
+            if scratch is not to:
+                to[:, c.source.start :] += scratch[:, c.source.start :]
+            dc = found["nodes"]
+        if level >= p.first and not steps:
+            to[:, c.walks[0]] = dc
+        dh = to[:, used] @ p.weight[used]
+    labels, to = torch.cat((p.labels[None], kept.hidden)).flatten(0, 1), Z.flatten(0, 1)
+    found = {"labels": dh, "weight": to.mT @ labels, "bias": to.sum(0), "neighbors": neighbors}
+    found["factor"] = of_walk["factor"].sum((0, 2)) if steps else torch.zeros_like(p.factor)
+    found["shift"] = of_relabel["shift"].sum((0, 1))
+    if p.edge_gate is not None:
+        of_gate = of_walk.get("edge_gate")
+        found["edge_gate"] = p.edge_gate * 0 if of_gate is None else of_gate.sum((0, 1, 2))
+    if "edge_attr" in requested:
+        parts = [part["edge_attr"].flatten(0, -3) for part in (of_relabel, of_walk) if part]
+        found["edge_attr"] = torch.cat(parts).sum(0)
+    return {name: x.to(dh.dtype) for name, x in found.items()}
 
 
 def _edges(p: Operands, end: int) -> Edges:
