@@ -199,8 +199,8 @@ def compile_case(section: str, number: int, end: float) -> None:
 def correctness(run: Run, end: float, every: int) -> bool:
     """Compare samples of every op with its definition; return True if none is wrong.
 
-    On a GPU, processes beside each other compile and check, since compiling takes longest; they
-    compile the layers that are timed later, too.
+    On a GPU, processes beside each other compile and check, since compiling takes longest: first a
+    part of the samples of every op, then the layers that are timed later, then the other samples.
     """
     dtypes = (torch.float32, torch.bfloat16) if run.device == "cuda" else (torch.float32,)
     cases = list(product([op.name for op in OPS.values() if "triton" in op.backends], dtypes))
@@ -210,11 +210,14 @@ def correctness(run: Run, end: float, every: int) -> bool:
     else:
         processes = max(1, len(os.sched_getaffinity(0)) - 2)
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-            for name, makes in chosen_sections(run, is_tiny=False).items():
-                for number in range(len(makes)):  # a failure shows when the case is timed
-                    pool.submit(compile_case, name, number, end)
-            jobs = [(case, pool.submit(check, *case, run.device, slice(k, None, PARTS), end))
-                    for k, case in product(range(PARTS), cases)]  # fmt: skip
+            jobs = []
+            for k, case in product(range(PARTS), cases):
+                part = slice(k, None, PARTS)
+                jobs.append((case, pool.submit(check, *case, run.device, part, end)))
+                if len(jobs) == len(cases):  # samples of every op are before what is timed
+                    for name, makes in chosen_sections(run, is_tiny=False).items():
+                        for number in range(len(makes)):  # a failure shows when it is timed
+                            pool.submit(compile_case, name, number, end)
             results = [(case, job.result()) for case, job in jobs]
     is_right = True
     for case in cases:
@@ -309,6 +312,7 @@ def chosen_sections(run: Run, is_tiny: bool) -> dict[str, Any]:
 def attempt(run: Run, section: str, make: Callable[[str], Case]) -> None:
     """Time a case if there is time; if it fails, the others are timed all the same."""
     reason = "no time left"
+    torch.compiler.reset()  # else layers of other cases count as versions of one that is compiled
     if time.monotonic() < run.deadline:
         try:
             return compare(run, section, make(run.device))

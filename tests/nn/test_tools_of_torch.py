@@ -160,3 +160,21 @@ def test_plain_tensors_may_replace_all_parameters_as_hypernetworks_do(name: str)
             del part._parameters[key]
             setattr(part, key, parameter.detach().clone())
     torch.testing.assert_close(layer(x)[0], wanted, rtol=0, atol=0)
+
+
+def test_layers_of_another_kind_compile_after_as_many_of_one_as_dynamo_keeps():
+    """Dynamo keeps some versions of a code object, which layers of all kinds shared."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, example: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(recompile_limit=2):  # of which the default is eight
+        for units in (1, 2):
+            torch.compile(nn.KernelActivation(units, 3), backend=backend)(torch.zeros(2, units))
+        before = len(graphs)
+        torch.compile(nn.RKMLSTM(2, 3), backend=backend)(torch.zeros(2, 1, 2))
+    torch._dynamo.reset()
+    assert len(graphs) > before

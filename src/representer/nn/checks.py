@@ -62,6 +62,8 @@ def leaf_of_fx(forward: _Forward) -> _Forward:
             raise KindError("the traced module", type(self).__name__, "its owner", hint=hint)
         return tracer.create_proxy("call_module", path, arguments, options)
 
+    # Dynamo compiles a code object at most eight times, for all layers whose forward is this one
+    run.__code__ = run.__code__.replace(co_name=forward.__qualname__)
     return cast(_Forward, run)
 
 
