@@ -2,8 +2,9 @@
 
 ``python tools/look.py [--shots docs/assets/screens]`` opens the pages of ``site/`` from their
 folder, on a laptop and a phone, light and dark. It fails where a page asks another host, reports
-an error, is wider than the screen, or has a picture that does not load, and where the search
-finds nothing. ``--shots`` writes pictures of three pages. It needs Debian's chromium, or another
+an error, is wider than the screen, or has a picture that does not load, where axe-core finds
+fault with it, where letters are smaller than 11 pixels on a phone, and where the search finds
+nothing. ``--shots`` writes pictures of three pages. It needs Debian's chromium, or another
 by ``--browser``.
 """
 
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -37,6 +39,20 @@ BROKEN = (
     """() => [...document.images].filter((i) => i.complete && !i.naturalWidth).map((i) => i.src)"""
 )
 
+SMALL = """() => {
+  const seen = new Set(), walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text; (text = walker.nextNode());) {
+    const element = text.parentElement, style = getComputedStyle(element);
+    if (!text.textContent.trim() || !element.checkVisibility({visibilityProperty: true})) continue;
+    if (!element.getBoundingClientRect().width || style.opacity === '0') continue;
+    const matrix = element.ownerSVGElement && element.getScreenCTM();
+    const pixels = parseFloat(style.fontSize) * (matrix ? Math.hypot(matrix.a, matrix.b) : 1);
+    if (pixels < 10.95) seen.add(`letters of ${pixels.toFixed(1)} px: ${element.tagName} `
+      + text.textContent.trim().slice(0, 30));
+  }
+  return [...seen].slice(0, 3);
+}"""
+
 
 def problems_of(browser: Browser, screen: str, scheme: str, paths: list[Path]) -> Iterator[str]:
     """Yield what is wrong with pages on a screen."""
@@ -54,6 +70,11 @@ def problems_of(browser: Browser, screen: str, scheme: str, paths: list[Path]) -
         seen.clear()
         page.goto(path.as_uri())
         found = [*seen, *page.evaluate(WIDER), *page.evaluate(BROKEN)]
+        found += page.evaluate(SMALL) if screen == "phone" else []
+        found += [
+            f"axe-core: {fault['id']}, {len(fault['nodes'])} times, {fault['nodes'][0]['html']:.80}"
+            for fault in Axe().run(page, options={"preload": False}).response["violations"]
+        ]
         yield from (f"{path.relative_to(SITE)}, {screen}, {scheme}: {one}" for one in found)
     context.close()
 
@@ -98,8 +119,11 @@ def main() -> int:
     parser.add_argument("--shots", type=Path, help="folder for pictures of three pages")
     parser.add_argument("--pages", default="**/*.html", help="pattern of the pages to open")
     chosen = parser.parse_args()
-    # a server sends 404.html for any address, so its links begin at the root
-    paths = sorted(path for path in SITE.glob(chosen.pages) if path.name != "404.html")
+    # a server sends 404.html for any address, so its links begin at the root; others lead on
+    paths = sorted(
+        path for path in SITE.glob(chosen.pages)
+        if path.name != "404.html" and 'http-equiv="refresh"' not in path.read_text("utf-8")
+    )  # fmt: skip
     if not paths:
         parser.error(f"no page matches {chosen.pages} in {SITE}; run make docs first")
     with sync_playwright() as playwright:

@@ -16,12 +16,16 @@ _AS_IT_IS = re.compile(r"(<(code|pre|math|script|style|svg)\b.*?</\2>|<[^>]*>)",
 _INDEX = re.compile(
     r"(?<![a-zA-Z0-9_/.-])([^\W\d_][\u0300-\u036f]*['’′]?)_(\{[^{}<>]+\}|[^\W_²³]{1,2}(?![^\W²³]|_))"
 )
+_CORNER = re.compile(r"<th( [^>]*)?></th>")
 _POWER = re.compile(r"\^(\{[^{}]+\}|-?\w)")
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Replace every formula that Markdown has marked as one, and set the indices of others."""
-    return with_indices(_FORMULA.sub(_mathml, content))
+    """Replace every formula that Markdown has marked as one, and set the indices of others.
+
+    The empty corner of a table is a cell and no heading, for those who have the page read out.
+    """
+    return with_indices(_FORMULA.sub(_mathml, _CORNER.sub(r"<td\1></td>", content)))
 
 
 def with_indices(content: str) -> str:

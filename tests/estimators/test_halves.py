@@ -6,16 +6,24 @@ import datetime
 import json
 from dataclasses import replace
 from itertools import permutations
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import r2_score
 from sklearn.model_selection import StratifiedKFold
 
 from representer.errors import ArgumentError, CheckpointError, DataError
-from representer.estimators import TextClassifier, TextRegressor, linear_models, load
+from representer.estimators import (
+    TextClassifier,
+    TextRegressor,
+    kernel_machine,
+    linear_models,
+    load,
+)
 from representer.estimators.fitting import outputs_of
 from representer.estimators.halves import Pool
 from representer.estimators.kernel_machine import KernelMachine, fit_machine, select
@@ -543,3 +551,23 @@ def test_on_few_objects_a_network_carries_the_prediction_beside_a_kernel_that_le
     assert (chances.argmax(1) == values).mean() > 0.95
     reverse = Pool.cautious(target, right, kernel, values)
     assert reverse.share > 0.9
+
+
+class _Reader(BaseEstimator):
+    """A kernel that takes a second of a clock for each object."""
+
+    clock: ClassVar[list[float]] = [0.0]
+
+    def fit_transform(self, X, targets=None):
+        self.clock[0] += len(X)
+        return np.zeros((len(X), 1))
+
+
+@pytest.mark.parametrize(("count", "told"), [(400, "27 min"), (40, ""), (80, "5 min")])
+def test_the_time_of_a_kernel_machine_is_told_from_a_sample(count, told, monkeypatch, capsys):
+    """Its choice takes four readings of all objects; of few objects, nothing is told."""
+    monkeypatch.setattr(kernel_machine.time, "perf_counter", lambda: _Reader.clock[0])
+    objects, values = [*range(count)], np.arange(count) % 2
+    kernel_machine.announce([_Reader()], Classes(("a", "b")), objects, values)
+    expected = f"the kernel machine takes about {told}\n" if told else ""
+    assert capsys.readouterr().err == expected

@@ -21,7 +21,13 @@ from representer.errors import ArgumentError, RepresenterError, TrainingError, s
 from representer.estimators.conformal import calibrated
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Explained
 from representer.estimators.fitting import Examples, outputs_of
-from representer.estimators.kernel_machine import DESCRIPTION, ENOUGH, KernelMachine, fit_machine
+from representer.estimators.kernel_machine import (
+    DESCRIPTION,
+    ENOUGH,
+    KernelMachine,
+    announce,
+    fit_machine,
+)
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.targets import (
     Classes,
@@ -642,9 +648,11 @@ def _fit_machine(
         groups = digests if groups is None and has_copies else groups
     every = [own for own in weights if own is not None]
     objects = estimator.kernel_objects([*train[0], *valid[0]])
+    candidates, values = estimator.kernel_candidates(objects), np.concatenate([train[1], valid[1]])
+    if estimator.verbose:
+        announce(candidates, target, objects, values)
     machine, moments = fit_machine(
-        estimator.kernel_candidates(objects), target, objects, np.concatenate([train[1], valid[1]]),
-        len(train[1]), groups, estimator.penalties,
+        candidates, target, objects, values, len(train[1]), groups, estimator.penalties,
         is_supervised=not estimator.is_kernel_unsupervised,
         weights=np.concatenate(every) if every else None, digests=digests,
     )  # fmt: skip

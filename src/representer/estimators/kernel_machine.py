@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import clone
 
+from representer.errors import RepresenterError, say
 from representer.estimators.linear_models import (
     Features,
     Solution,
@@ -418,6 +421,27 @@ class _Trial(NamedTuple):
     solve: Callable[[float], Solution]
     tested: Any
     places: Any
+
+
+PASSES = 4  # readings of all objects that the choice of a machine takes as long as
+LONG = 2.0  # seconds that are announced
+
+
+def announce(
+    kernels: Sequence[FeatureKernel], target: Column, objects: Any, values: NDArray[Any]
+) -> None:
+    """Say about how long `fit_machine` takes, by the second of two samples, if it is long."""
+    count, seconds = min(200, len(values) // 40), 0.0
+    for start in (0, 1) if count > 1 else ():
+        rows, started = range(start, len(values), len(values) // count), time.perf_counter()
+        some, kernel = [objects[row] for row in rows], cast("Any", clone(kernels[0]))
+        with contextlib.suppress(RepresenterError, ValueError):  # a sample may be too small
+            kernel.fit_transform(some, as_columns(target, values[rows]))
+        seconds = (time.perf_counter() - started) * len(values) / len(rows)
+    seconds *= 1.5 if is_process(kernels[0], target) else PASSES * len(kernels)
+    if seconds > LONG:
+        shown = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+        say(f"the kernel machine takes about {shown}")
 
 
 def fit_machine(
