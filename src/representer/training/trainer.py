@@ -325,7 +325,10 @@ class TrainingStep:
         if self._config.clip_value is not None:
             self._accelerator.clip_grad_value_(parameters, self._config.clip_value)
         if self._config.clip_norm is not None:
-            self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
+            if self._config.clip_value is None and self._accelerator.scaler is None:
+                torch.nn.utils.clip_grads_with_norm_(parameters, self._config.clip_norm, norm)
+            else:  # of gradients that differ from those of the norm
+                self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
         return norm
 
 
