@@ -43,6 +43,8 @@ def main() -> None:
         folder = Path(name)
         large, small, single = (part(chosen.data, folder, n) for n in (LARGE, SMALL, 1))
         seconds: dict[tuple[str, str], float] = {}
+        for python in versions.values():  # which writes the bytecode
+            cpu_seconds([python, "-m", "compileall", "-q", package_of(python)])
         for title, words in commands(large, small, single):
             if not any(title.startswith(start) for start in chosen.without):
                 for version, python in versions.items():
@@ -103,6 +105,13 @@ def part(data: Path, folder: Path, count: int) -> Path:
     return path
 
 
+def package_of(python: str) -> str:
+    """Return the folder of the package that an interpreter imports."""
+    code = "import pathlib, representer; print(pathlib.Path(representer.__file__).parent)"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def cpu_seconds(command: Sequence[str]) -> float:
     """Run a command to its end; return its CPU seconds.
 
@@ -110,6 +119,7 @@ def cpu_seconds(command: Sequence[str]) -> float:
         SystemExit: It failed.
     """
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     with tempfile.TemporaryFile() as err:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, env=environment)
         _, status, used = os.wait4(process.pid, 0)

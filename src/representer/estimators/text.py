@@ -386,6 +386,10 @@ class TextNetwork(TextParameters, SupervisedEstimator):
 
     def _has_content(self, one: str) -> bool:
         start, vocabulary = one[:START].rpartition(" ")[0], self.inputs_.vocabulary
+        if self.tokenizer == "words" and (self.max_length or START) >= START:
+            pieces = start.lower().split()  # of which those of ASCII letters are words
+            if any(x.isascii() and x.isalpha() and x in vocabulary for x in pieces):
+                return True
         for text in (start, one):
             if any(word in vocabulary for word in self.inputs_.words(text)):
                 return True

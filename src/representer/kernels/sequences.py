@@ -540,13 +540,15 @@ class Numbered(NamedTuple):
     @classmethod
     def of(cls, sequences: Iterable[Sequence[Hashable]]) -> Self:
         """Number the tokens of sequences."""
-        every, lengths = list[Hashable](), list[int]()  # many small lists occupy the collector
-        for sequence in sequences:
-            every += sequence
+        numbers, ids, lengths = (
+            defaultdict[Hashable, int](count().__next__),
+            list[int](),
+            list[int](),
+        )
+        for sequence in sequences:  # while its tokens are in the cache
+            ids += map(numbers.__getitem__, sequence)
             lengths.append(len(sequence))
-        numbers = defaultdict[Hashable, int](count().__next__)
-        ids = np.fromiter(map(numbers.__getitem__, every), np.int64, len(every))
-        return cls([*numbers], ids, np.array(lengths, np.int64))
+        return cls([*numbers], np.array(ids, np.int64), np.array(lengths, np.int64))
 
     @classmethod
     def of_characters(cls, words: Sequence[str]) -> Self:
