@@ -368,6 +368,22 @@ def test_torch_writes_a_model_of_a_user_as_onnx(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_torch_writes_layers_of_any_precision_that_require_gradients(
+    dtype: torch.dtype, tmp_path: Path
+):
+    layer, x = nn.RKMLSTM(3, 4).to(dtype).eval(), torch.randn(7, 2, 3, dtype=dtype)
+    sizes = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+    path = str(tmp_path / "layer.onnx")
+    torch.onnx.export(
+        layer, (x[:5],), path, dynamo=True, verbose=False, dynamic_shapes={"input": sizes}
+    )
+    result, *_ = onnx_run(path)(x)
+    assert result.dtype == x.numpy().dtype
+    np.testing.assert_allclose(result, layer(x)[0].detach(), atol=2 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.slow
 def test_a_python_function_as_nonlinearity_is_refused(tmp_path: Path):
     layer = nn.RKMLSTM(2, 3, output_nonlinearity=torch.sin).eval()
     with pytest.raises(KindError, match=r"one with fixed sizes.*as nonlinearity fixes them"):

@@ -271,6 +271,17 @@ def test_numbers_are_standardized_and_unknown_ones_are_average():
     np.testing.assert_allclose(space.overlaps(z, z), np.exp(-apart / space.width), atol=1e-12)
 
 
+@pytest.mark.parametrize("different", [0, 1, 2])
+def test_the_width_is_that_of_objects_that_differ_where_most_are_equal(different: int):
+    table = np.full((20, 2), 0.1)
+    table[:different] += np.arange(1, 1 + different)[:, None]
+    space = NumberSpace.find(table)
+    z = space.encode(table)
+    overlaps = space.overlaps(z, z)
+    assert (overlaps[different:, different:] == 1).all()
+    assert (overlaps[:different, different:] < 0.7).all()
+
+
 def test_the_parts_of_numbers_sum_to_the_difference_from_the_average():
     space = NumberSpace.find(RNG.normal(size=(30, 5)))
     others, coefficients = space.encode(RNG.normal(size=(30, 5))), RNG.normal(size=30)

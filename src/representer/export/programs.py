@@ -93,9 +93,7 @@ def interface(model: nn.Module, *, state: bool = False) -> Interface:
                 return _streaming(model)
             expected = "False but for a recurrent layer of one direction, or a language network"
             raise ArgumentError("state", state, expected)
-    hint = (
-        "In torch.no_grad(), torch.onnx.export(model, inputs, path, dynamo=True) writes any other."
-    )
+    hint = "torch.onnx.export(model, inputs, path, dynamo=True) writes any other."
     raise KindError("model", type(model).__name__, _KNOWN, hint=hint)
 
 

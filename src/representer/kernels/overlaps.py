@@ -151,7 +151,8 @@ class NumberSpace:
     Args:
         means: Subtracted from each number ``(D,)``.
         scales: Divided by ``(D,)``; 0 where a number is constant, and of no use.
-        width: b, the median squared distance of the objects that the kernel is fitted to.
+        width: b, the median squared distance of the objects that the kernel is fitted to; if most
+            are equal, of those that differ.
     """
 
     means: NDArray[np.float64]
@@ -166,7 +167,9 @@ class NumberSpace:
         space = cls(means, np.where(scales > SMALLEST, scales, 0.0), 1.0)
         some = space.encode(numbers[:MEASURED])
         apart = _distances(some, some)[np.triu_indices(len(some), 1)]
-        return cls(means, space.scales, float(np.median(apart)) if apart.any() else 1.0)
+        differ = apart[apart > SMALLEST]
+        usual = differ if 2 * differ.size < apart.size else apart  # the median is 0 of mostly equal
+        return cls(means, space.scales, float(np.median(usual)) if differ.size else 1.0)
 
     def encode(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return standardized numbers ``(N, D)``, 0 where unknown."""

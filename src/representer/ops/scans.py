@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch._higher_order_ops.scan import scan_op
+from torch.utils._pytree import tree_map_only
 
 from representer.ops.common import input_products
 from representer.ops.op import Op
@@ -23,7 +24,19 @@ _STATES = ("h0", "c0")
 
 def of_onnx(op: Op) -> Callable[..., Any]:
     """Return an operator as a function of its arguments in terms of those that ONNX has."""
-    return _recurrence(op) if op.name in _PREPARED else _defined(op)
+    run = _recurrence(op) if op.name in _PREPARED else _defined(op)
+
+    def decomposed(*arguments: Any) -> Any:
+        # runtimes have no recurrence of 16 bits; a scan of what needs a gradient is not written
+        dtype = next(x.dtype for x in arguments if isinstance(x, Tensor) and x.is_floating_point())
+        result = run(*tree_map_only(Tensor, lambda x: _wide(x.detach()), arguments))
+        return tree_map_only(Tensor, lambda x: x.to(dtype) if x.is_floating_point() else x, result)
+
+    return decomposed
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def _defined(op: Op) -> Callable[..., Any]:
