@@ -189,7 +189,9 @@ def test_texts_have_the_same_words_in_javascript(scheme: Any):
 def test_other_runs_have_no_page(tmp_path: Path):
     model = MoleculeClassifier(answer="kernel", random_state=0, verbose=0)
     model.fit(["CCO", "CCC", "CCN", "COC"] * 3, [0, 1] * 6)
-    with pytest.raises(KindError, match="the run is one of molecule; expected one of texts"):
+    with pytest.raises(
+        KindError, match="the run is of the task molecule; expected one of the task text"
+    ):
         export_run(model, tmp_path, "html")
 
 

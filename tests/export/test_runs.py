@@ -22,6 +22,7 @@ from representer.errors import ArgumentError, KindError, RunFolderError
 from representer.estimators import (
     GraphClassifier,
     LanguageModel,
+    SequenceClassifier,
     SignalClassifier,
     TextClassifier,
     TextRegressor,
@@ -128,13 +129,26 @@ def test_scores_of_every_file_are_those_of_the_run(exported: Exported):
 def test_runs_that_cannot_be_exported_are_refused(exported: Exported, tmp_path: Path):
     quick = {"epochs": 1, "random_state": 0, "verbose": 0}
     kernel = TextClassifier(answer="kernel", **quick).fit(TEXTS, LABELS)
-    with pytest.raises(KindError, match=r"without a network.*--answer network or both"):
+    with pytest.raises(KindError, match=r"of a kernel alone.*--answer network or both"):
         export_run(kernel, tmp_path, "torch")
     with pytest.raises(ArgumentError, match="to is 'tflite'; expected 'onnx' or 'torch'"):
         export_run(exported.estimator, tmp_path, "tflite")
     with pytest.raises(ArgumentError, match="int8 is True; expected False for torch"):
         export_run(exported.estimator, tmp_path, "torch", int8=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_sequences_are_read_from_fasta_and_a_kernel_network_goes_to_onnx_alone(tmp_path: Path):
+    sequences = ["ACGTACGT", "TTTTAACC"] * 6
+    estimator = SequenceClassifier(answer="both", epochs=1, hidden_size=4, verbose=0)
+    estimator.fit(sequences, ["a", "b"] * 6)
+    with pytest.raises(KindError, match=r"network is a kernel's.*layer for torch\. Export to ONNX"):
+        export_run(estimator, tmp_path / "torch", "torch")
+    read = program(export_run(estimator, tmp_path / "onnx").folder)["read"]
+    (tmp_path / "some.fasta").write_text(">one\nACGT\nacgt\n\n>two\nTTTT\n", encoding="utf-8")
+    (tmp_path / "lines.txt").write_text("ACGT\nTT\n", encoding="utf-8")
+    assert read([str(tmp_path / "some.fasta")]) == ["ACGTACGT", "TTTT"]
+    assert read([str(tmp_path / "lines.txt"), "CC"]) == ["ACGT", "TT", "CC"]
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "missing"])

@@ -102,12 +102,15 @@ def export_run(
     network = estimator.network_
     if network is None and (to not in ("onnx", "html") or int8):
         hint = "Train with --answer network or both."
-        raise KindError("the run", "one without a network", "one with a network", hint=hint)
+        raise KindError("the run", "of a kernel alone", "one with a network", hint=hint)
     task, values, arrays, left_out = content_of(estimator)
     if estimator.reading_.get("is_standardized_by_subject") is True:
         values["standardize"] = "subject"
     if to in ("c", "html") and not isinstance(estimator, TextNetwork):
-        raise KindError("the run", f"one of {task}", f"one of texts for {to}")
+        hint = "Export to ONNX." if to == "html" else "Export to ONNX, or a layer to C."
+        raise KindError(
+            "the run", f"of the task {task}", f"one of the task text for {to}", hint=hint
+        )
     if to == "c":
         return _written_c(estimator, Path(folder), values, int8)
     if to == "html":
@@ -115,11 +118,10 @@ def export_run(
         c, absent = to_html(estimator, Path(folder, PAGE), values, arrays, int8)
         return ExportedRun(Path(folder), (), (PAGE,), " and ".join([*left_out, *absent]), c)
     is_program = network is None or isinstance(network, KernelModel)  # evaluated by predict.py
-    described = (
-        None if is_program and to == "onnx" else interface(estimator.on_cpu().network_.eval())
-    )
-    if int8 and described is None:
-        raise KindError("the run", "one whose network is a kernel's", "one with a layer for int8")
+    if network is not None and is_program and (to == "torch" or int8):
+        got, hint = "one whose network is a kernel's", "Export to ONNX: predict.py computes it."
+        raise KindError("the run", got, f"one with a layer for {'int8' if int8 else to}", hint=hint)
+    described = None if is_program else interface(estimator.on_cpu().network_.eval())
     folder = Path(folder)
     make_folder(folder)
     files = _written_networks(described, folder, to, int8) if described else []

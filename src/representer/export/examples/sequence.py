@@ -155,13 +155,25 @@ def predict(sequences):
 
 
 def read(inputs):
-    """Return the sequences of lines; a line that begins with a bracket is a list in JSON."""
-    return [json.loads(line) if line.startswith("[") else line for line in lines_of(inputs) if line]
+    """Return the sequences of lines; a line that begins with a bracket is a list in JSON.
+
+    A line that begins with > starts a record of FASTA, whose lines are joined.
+    """
+    sequences, is_record = [], False
+    for line in filter(None, lines_of(inputs)):
+        if line.startswith(">"):
+            sequences.append("")
+            is_record = True
+        elif is_record:
+            sequences[-1] += line.strip().upper()
+        else:
+            sequences.append(json.loads(line) if line.startswith("[") else line)
+    return sequences
 
 
 if __name__ == "__main__":
     HELP = (
         "a string of tokens of one character, a JSON list of tokens or vectors, a file with one "
-        "on each line, or - for standard input"
+        "on each line or of FASTA, or - for standard input"
     )
     run(parser_of(HELP, "SEQUENCE", "Predict sequences with an exported run."), read, predicted)
