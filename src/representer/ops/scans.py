@@ -29,13 +29,14 @@ def of_onnx(op: Op) -> Callable[..., Any]:
     def decomposed(*arguments: Any) -> Any:
         # runtimes have no recurrence of 16 bits; a scan of what needs a gradient is not written
         dtype = next(x.dtype for x in arguments if isinstance(x, Tensor) and x.is_floating_point())
-        result = run(*tree_map_only(Tensor, lambda x: _wide(x.detach()), arguments))
+        result = run(*tree_map_only(Tensor, _written, arguments))
         return tree_map_only(Tensor, lambda x: x.to(dtype) if x.is_floating_point() else x, result)
 
     return decomposed
 
 
-def _wide(x: Tensor) -> Tensor:
+def _written(x: Tensor) -> Tensor:
+    x = x.detach() if x.requires_grad else x
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
