@@ -284,8 +284,8 @@ def silent_after_a_miss() -> Iterator[str]:
 
     plan = stationary.plan
 
-    def impatient(p: Any) -> Any:
-        grid, groups, options = plan(p)
+    def impatient(p: Any, **options: Any) -> Any:
+        grid, groups, options = plan(p, **options)
         return grid, groups, options | {"SPINS": 3}
 
     made = tensors(CELLS["lstm"], (4, 2, 33), "", torch.float32)  # three programs

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from numbers import Integral
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -63,7 +64,8 @@ def leaf_of_fx(forward: _Forward) -> _Forward:
         return tracer.create_proxy("call_module", path, arguments, options)
 
     # Dynamo compiles a code object at most eight times, for all layers whose forward is this one
-    run.__code__ = run.__code__.replace(co_name=forward.__qualname__)
+    function = cast(FunctionType, run)
+    function.__code__ = function.__code__.replace(co_name=forward.__qualname__)
     return cast(_Forward, run)
 
 

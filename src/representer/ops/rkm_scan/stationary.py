@@ -32,6 +32,7 @@ ENABLED = "REPRESENTER_WEIGHTS_ON_CHIP"  # environment variable: 0 turns these k
 MOST_UNITS = 1152  # whose weights fit into shared memory
 MOST_TURNS = 8  # of groups of sequences, after which a product in BLAS for each step is faster
 ROWS_OF_WEIGHTS = 64  # of a program
+MOST_AT_ONCE = 128  # units of h in one product, which is waited for
 # turns after which a program waits no longer, and its results are NaN: a mistake must neither hang
 # the machine nor go unnoticed
 _SPINS = 2**26
@@ -52,10 +53,10 @@ def refuses(p: Operands) -> str:
         return "weights do not stay on the chip with layer norm or without feedback"
     if units > MOST_UNITS:
         return f"the weights of {units} units do not fit on the chip"
-    (count, bytes_of_each), (_, _, width) = _device(p), _sizes(p)
+    count, bytes_of_each = _device(p)
     numbers = 2 if precision(p) == "tf32x3" else 1  # for each entry
     # of the weights and of h
-    needed = p.z.element_size() * numbers * width * (ROWS_OF_WEIGHTS + _rows(p))
+    needed = p.z.element_size() * numbers * _width(p) * (ROWS_OF_WEIGHTS + _rows(p))
     if needed > bytes_of_each:
         return f"{needed} bytes of shared memory are more than {bytes_of_each}"
     (tiles, at_once), groups = _grid(p), _groups(p)
@@ -79,7 +80,7 @@ def precision(p: Operands) -> str:
     if p.z.dtype != torch.float32 or torch.backends.cuda.matmul.allow_tf32:
         return "tf32"
     # in TF32, the low digits of every entry are kept beside it
-    fits = 8 * _sizes(p)[2] * (ROWS_OF_WEIGHTS + _rows(p)) <= _device(p)[1]
+    fits = 8 * _width(p) * (ROWS_OF_WEIGHTS + _rows(p)) <= _device(p)[1]
     return "tf32x3" if fits and p.h0.shape[1] <= 320 else "bf16x3"
 
 
@@ -107,12 +108,23 @@ def _rows(p: Operands) -> int:
     return min(max(16, power_of_2(batch)), most)
 
 
-def _sizes(p: Operands) -> tuple[int, int, int]:
-    """Return the size of a chunk of h, their number, and both multiplied."""
+def _width(p: Operands) -> int:
+    """Return the length of a row of h, with zeros at its end."""
     units = p.h0.shape[1]
-    chunk = 64 if units <= 704 else 128
-    count = ceil_div(units, chunk)
-    return chunk, count, chunk * count
+    return ceil_div(units, 64 if units <= 704 else 128) * (64 if units <= 704 else 128)
+
+
+def _chunks(p: Operands, is_backward: bool) -> tuple[int, ...]:
+    """Return the sizes of the chunks of a row, each of which is one product that is waited for.
+
+    Forward, weights in 32 bits pass through registers, which larger ones do not leave enough of.
+    """
+    width, sizes = _width(p), []
+    is_tight = p.z.dtype == torch.float32 and (width <= 512 or slots(p) == 1)
+    has_few = is_tight and not is_backward
+    while (left := width - sum(sizes)) > 0:
+        sizes.append(min(MOST_AT_ONCE // (1 + has_few), power_of_2(left + 1) // 2))
+    return tuple(sizes)
 
 
 @triton.jit
@@ -166,22 +178,23 @@ def by_gate(product, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexp
 
 @triton.jit
 def load_tiles(weight, units, R: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr,
-               K: tl.constexpr, CHUNKS: tl.constexpr, DOWN: tl.constexpr,
+               CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, DOWN: tl.constexpr,
                UPCAST: tl.constexpr):  # fmt: skip
     """Return chunks of the rows of this program in a weight ``(R, units, units)``.
 
-    Filled up with zeros, each is ``(SLOTS UNITS, K)``, or its transpose with ``DOWN``.
+    Filled up with zeros, each is ``(SLOTS UNITS, CHUNKS[j])``, or its transpose with ``DOWN``.
     """
-    row, k, tiles = tl.arange(0, SLOTS * UNITS), tl.arange(0, K), ()
+    row, tiles = tl.arange(0, SLOTS * UNITS), ()
     slot, unit = row // UNITS, tl.program_id(0) * UNITS + row % UNITS
     is_row, first = (slot < R) & (unit < units), (slot * units + unit) * units
-    for j in tl.static_range(CHUNKS):
-        is_k = j * K + k < units
+    for j in tl.static_range(len(CHUNKS)):
+        k = FIRSTS[j] + tl.arange(0, CHUNKS[j])
+        is_k = k < units
         if DOWN:
             at, is_entry = first[None, :] + k[:, None], is_row[None, :] & is_k[:, None]
         else:
             at, is_entry = first[:, None] + k[None, :], is_row[:, None] & is_k[None, :]
-        tile = tl.load(weight + at + j * K, mask=is_entry, other=0.0)
+        tile = tl.load(weight + at, mask=is_entry, other=0.0)
         tiles = tiles + (tile.to(tl.float32) if UPCAST else tile,)
     return tiles
 
@@ -194,17 +207,18 @@ def edge_of(units):
 
 @triton.jit
 def multiply(
-    tiles, before, is_row, units, K: tl.constexpr, CHUNKS: tl.constexpr, ROWS: tl.constexpr,
+    tiles, before, is_row, units, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, ROWS: tl.constexpr,
     OUT: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Return the product of the chunks of a weight with h of a group, all of it loaded first."""
-    k, parts = tl.arange(0, K)[:, None], ()
-    for j in tl.static_range(CHUNKS):
-        is_there = is_row & (j * K + k < edge_of(units)) if j == CHUNKS - 1 else is_row
-        part = tl.load(before + j * K + k, mask=is_there, other=0.0, cache_modifier=".cg")
+    parts = ()
+    for j in tl.static_range(len(CHUNKS)):
+        k = FIRSTS[j] + tl.arange(0, CHUNKS[j])[:, None]
+        is_there = is_row & (k < edge_of(units)) if j == len(CHUNKS) - 1 else is_row
+        part = tl.load(before + k, mask=is_there, other=0.0, cache_modifier=".cg")
         parts = parts + (part.to(tl.float32) if UPCAST else part,)
     product = tl.zeros((OUT, ROWS), tl.float32)
-    for j in tl.static_range(CHUNKS):
+    for j in tl.static_range(len(CHUNKS)):
         product = tl.dot(tiles[j], parts[j], product, input_precision=PRECISION)
     return product
 
@@ -224,7 +238,7 @@ def _forward(
     gates, states, h0, c0, h_last, c_last, weight, static, hold, lengths, output, cells, fresh,
     counters, begin, end, time, batch, groups, units, FIRST: tl.constexpr, CELL: tl.constexpr,
     EPS: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
-    UNITS: tl.constexpr, K: tl.constexpr, CHUNKS: tl.constexpr, SPINS: tl.constexpr,
+    UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SPINS: tl.constexpr,
     UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Take some steps, from h0 and c0 or from h_last and c_last: pre-activations become gates.
@@ -235,10 +249,10 @@ def _forward(
     ACC: tl.constexpr = tl.float32
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
-    WIDTH: tl.constexpr = CHUNKS * K  # of a row of the weights and of h, with zeros at its end
+    WIDTH: tl.constexpr = FIRSTS[-1] + CHUNKS[-1]  # of a row of h, with zeros at its end
     OUT: tl.constexpr = SLOTS * UNITS
     stride = tl.cast(batch, tl.int64) * units
-    tiles = load_tiles(weight, units, R, SLOTS, UNITS, K, CHUNKS, False, UPCAST)
+    tiles = load_tiles(weight, units, R, SLOTS, UNITS, CHUNKS, FIRSTS, False, UPCAST)
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -267,7 +281,7 @@ def _forward(
             if SPINS > 0:
                 missed = wait(counter, (i + 1) * tl.num_programs(0), missed, SPINS)
             product = multiply(
-                tiles, before, is_row, units, K, CHUNKS, ROWS, OUT, UPCAST, PRECISION
+                tiles, before, is_row, units, CHUNKS, FIRSTS, ROWS, OUT, UPCAST, PRECISION
             )
             fed, a = by_gate(product + missed, SLOTS, UNITS, ROWS), ()
             for j in tl.static_range(G):
@@ -303,7 +317,7 @@ def _forward(
 def forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Tensor]:
     """Make gates of the pre-activations, write output and cells, and return the last h and c."""
     (time, batch, _, units), (grid, groups, options) = gates.shape, plan(p)
-    states = gates.new_empty(time + 1, batch, options["CHUNKS"] * options["K"])
+    states = gates.new_empty(time + 1, batch, sum(options["CHUNKS"]))
     h, c = wide(new.h), wide(new.c)
     given = contiguous(p.weight, p.static, p.hold, p.lengths)
     start, kept = contiguous(p.h0, p.c0), [x if x.numel() else None for x in new[-2:]]
@@ -321,13 +335,14 @@ def wide(x: Tensor) -> Tensor:
     return torch.empty_like(x, dtype=torch.float32) if IS_INTERPRETED else x
 
 
-def plan(p: Operands) -> tuple[tuple[int, int], int, dict[str, Any]]:
+def plan(p: Operands, *, is_backward: bool = False) -> tuple[tuple[int, int], int, dict[str, Any]]:
     """Return the grid of a call, all groups of sequences, and the constants of kernels."""
-    rows, (chunk, chunks, _) = _rows(p), _sizes(p)
+    rows, chunks = _rows(p), _chunks(p, is_backward)
     is_large = rows > 16 or (p.z.dtype == torch.float32 and p.h0.shape[1] > 320)
     return _grid(p), _groups(p), {
         "REVERSE": p.reverse, "ROWS": rows, "SLOTS": slots(p),
-        "UNITS": ROWS_OF_WEIGHTS // slots(p), "K": chunk, "CHUNKS": chunks,
+        "UNITS": ROWS_OF_WEIGHTS // slots(p), "CHUNKS": chunks,
+        "FIRSTS": tuple(sum(chunks[:j]) for j in range(len(chunks))),
         "SPINS": 0 if IS_INTERPRETED else _SPINS, "UPCAST": IS_INTERPRETED,
         "PRECISION": "ieee" if IS_INTERPRETED else precision(p), "num_warps": 8 if is_large else 4,
         "launch_cooperative_grid": not IS_INTERPRETED,
@@ -341,7 +356,7 @@ def gradient_exchange(
 
     The last parts stay 0, so that the same number is added at once each time.
     """
-    rows, width = options["ROWS"], options["CHUNKS"] * options["K"]
+    rows, width = options["ROWS"], sum(options["CHUNKS"])
     turns = ceil_div(tiles * rows, _LOADS)
     at_once = ceil_div(tiles, turns)
     aligned, size = ceil_div(groups, 32) * 32, 2 * groups * turns * at_once * rows * width
@@ -406,14 +421,15 @@ def add_parts(
 
 @triton.jit
 def store_parts(
-    part, tiles, d, element, K: tl.constexpr, CHUNKS: tl.constexpr, UPCAST: tl.constexpr,
+    part, tiles, d, element, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, UPCAST: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Store the part of this program in the gradient of h, its rows of the weights times d."""
     right = d.to(element)
     right = right.to(tl.float32) if UPCAST else right
-    for j in tl.static_range(CHUNKS):
-        tl.store(part + j * K, tl.dot(tiles[j], right, input_precision=PRECISION))
+    for j in tl.static_range(len(CHUNKS)):
+        k = FIRSTS[j] + tl.arange(0, CHUNKS[j])[:, None]
+        tl.store(part + k, tl.dot(tiles[j], right, input_precision=PRECISION))
 
 
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
@@ -422,17 +438,17 @@ def _backward(
     grad_c, to_h, to_c, parts, counters, begin, end, time, batch, groups, units,
     FIRST: tl.constexpr, LAST: tl.constexpr, CELL: tl.constexpr,
     EPS: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
-    UNITS: tl.constexpr, K: tl.constexpr, CHUNKS: tl.constexpr, SOURCES: tl.constexpr,
+    UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SOURCES: tl.constexpr,
     AT_ONCE: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Go some steps back: to_h and to_c become the gradients before, at last with all parts."""
     ACC: tl.constexpr = tl.float32
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
-    WIDTH: tl.constexpr = CHUNKS * K
-    stride, k = tl.cast(batch, tl.int64) * units, tl.arange(0, K)[:, None]
+    WIDTH: tl.constexpr = FIRSTS[-1] + CHUNKS[-1]
+    stride = tl.cast(batch, tl.int64) * units
     of_row = tl.arange(0, ROWS)[None, :] * WIDTH
-    tiles = load_tiles(weight, units, R, SLOTS, UNITS, K, CHUNKS, True, UPCAST)
+    tiles = load_tiles(weight, units, R, SLOTS, UNITS, CHUNKS, FIRSTS, True, UPCAST)
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -479,9 +495,11 @@ def _backward(
                 if j >= G - R:
                     seen = seen + (real[j],)
             after = (tl.cast(i % 2, tl.int64) * groups + group) * SOURCES + tl.program_id(0)
-            part = parts + after * (WIDTH * ROWS) + of_row + k
+            part = parts + after * (WIDTH * ROWS) + of_row
             pulled = together(seen, SLOTS, UNITS, ROWS)
-            store_parts(part, tiles, pulled, weight.dtype.element_ty, K, CHUNKS, UPCAST, PRECISION)
+            store_parts(
+                part, tiles, pulled, weight.dtype.element_ty, CHUNKS, FIRSTS, UPCAST, PRECISION
+            )
             if SPINS > 0:
                 arrive(counters + group, missed)
             for j in tl.static_range(G):
@@ -502,7 +520,7 @@ def backward(
     p: Operands, grad: Results, read: tuple[Any, ...], written: tuple[Any, ...]
 ) -> tuple[Tensor, Tensor]:
     """Write the gradients of the pre-activations and cells, and return those of h0 and c0."""
-    (dz, _, g_fresh), (grid, groups, options) = written, plan(p)
+    (dz, _, g_fresh), (grid, groups, options) = written, plan(p, is_backward=True)
     time, batch, _, units = dz.shape
     counters, parts, counts = gradient_exchange(p.h0, grid[0], groups, options)
     to_h, to_c = (wide(dz.new_empty(p.h0.shape)) for _ in range(2))

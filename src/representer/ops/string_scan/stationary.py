@@ -73,7 +73,7 @@ def _forward(
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, HIGHWAY: tl.constexpr, SIGMA: tl.constexpr,
     KEEP: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
-    UNITS: tl.constexpr, K: tl.constexpr, CHUNKS: tl.constexpr, SPINS: tl.constexpr,
+    UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SPINS: tl.constexpr,
     UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Take some steps, from h0 and c0 or from h_last and c_last: gates in z take their values.
@@ -81,9 +81,9 @@ def _forward(
     exchanged[i + 1] is h after step i.
     """
     ACC: tl.constexpr = tl.float32
-    WIDTH: tl.constexpr = CHUNKS * K
+    WIDTH: tl.constexpr = FIRSTS[-1] + CHUNKS[-1]
     stride = tl.cast(batch, tl.int64) * units
-    tiles = load_tiles(weight, units, 1, SLOTS, UNITS, K, CHUNKS, False, UPCAST)
+    tiles = load_tiles(weight, units, 1, SLOTS, UNITS, CHUNKS, FIRSTS, False, UPCAST)
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -109,7 +109,9 @@ def _forward(
                 x = load(carry, at + to, is_real, ACC)
             if SPINS > 0:
                 missed = wait(counter, (i + 1) * tl.num_programs(0), missed, SPINS)
-            fed = multiply(tiles, before, is_row, units, K, CHUNKS, ROWS, UNITS, UPCAST, PRECISION)
+            fed = multiply(
+                tiles, before, is_row, units, CHUNKS, FIRSTS, ROWS, UNITS, UPCAST, PRECISION
+            )
             lam, tokens = tl.sigmoid(loaded[N] + fed + missed), ()
             for j in tl.static_range(N):
                 tokens = tokens + (loaded[j],)
@@ -150,15 +152,15 @@ def _backward(
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, HIGHWAY: tl.constexpr, SIGMA: tl.constexpr,
     REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr,
-    K: tl.constexpr, CHUNKS: tl.constexpr, SOURCES: tl.constexpr, AT_ONCE: tl.constexpr,
+    CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SOURCES: tl.constexpr, AT_ONCE: tl.constexpr,
     SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Go some steps back: to_h and to_c become the gradients before, at last with all parts."""
     ACC: tl.constexpr = tl.float32
-    WIDTH: tl.constexpr = CHUNKS * K
-    stride, k = tl.cast(batch, tl.int64) * units, tl.arange(0, K)[:, None]
+    WIDTH: tl.constexpr = FIRSTS[-1] + CHUNKS[-1]
+    stride = tl.cast(batch, tl.int64) * units
     of_row = tl.arange(0, ROWS)[None, :] * WIDTH
-    tiles = load_tiles(weight, units, 1, SLOTS, UNITS, K, CHUNKS, True, UPCAST)
+    tiles = load_tiles(weight, units, 1, SLOTS, UNITS, CHUNKS, FIRSTS, True, UPCAST)
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -214,8 +216,10 @@ def _backward(
                 kept = kept + (tl.where(is_real, of_c, g[j]),)
             d_lam = tl.where(is_real, d_lam * lam * (1 - lam), 0.0)
             target_parts = (tl.cast(i % 2, tl.int64) * groups + group) * SOURCES + tl.program_id(0)
-            part = parts + target_parts * (WIDTH * ROWS) + of_row + k
-            store_parts(part, tiles, d_lam, weight.dtype.element_ty, K, CHUNKS, UPCAST, PRECISION)
+            part = parts + target_parts * (WIDTH * ROWS) + of_row
+            store_parts(
+                part, tiles, d_lam, weight.dtype.element_ty, CHUNKS, FIRSTS, UPCAST, PRECISION
+            )
             if SPINS > 0:
                 arrive(counters + group, missed)
             to_z = dz + of_z + to * P
@@ -244,7 +248,7 @@ def _backward(
 def forward(p: Operands, z: Tensor, new: Results, constants: dict[str, Any]) -> Results:
     """Fill in the results; gates in z take their values if they are kept."""
     (time, batch, _, units), (grid, groups, options) = z.shape, _plan(p, constants)
-    exchanged = z.new_empty(time + 1, batch, options["CHUNKS"] * options["K"])
+    exchanged = z.new_empty(time + 1, batch, sum(options["CHUNKS"]))
     h, c = wide(new.h), wide(new.c)
     given = contiguous(p.h0, p.c0), contiguous(p.weight, p.carried, p.mask, p.lengths)
     counters = torch.zeros(groups, dtype=torch.int32, device=z.device)
@@ -260,7 +264,8 @@ def backward(
     p: Operands, read: tuple[Any, ...], written: tuple[Any, ...], constants: dict[str, Any]
 ) -> dict[str, Tensor]:
     """Write the gradients of the products and of the carry, and return those of h0 and c0."""
-    (dz, d_carry), (grid, groups, options) = written, _plan(p, constants)
+    (dz, d_carry) = written
+    grid, groups, options = _plan(p, constants, is_backward=True)
     time, batch, _, units = dz.shape
     counters, parts, counts = gradient_exchange(p.h0, grid[0], groups, options)
     to_h, to_c = (wide(dz.new_empty(x.shape)) for x in (p.h0, p.c0))
@@ -272,7 +277,9 @@ def backward(
     return {"h0": to_h.to(dz.dtype), "c0": to_c.to(dz.dtype)}
 
 
-def _plan(p: Operands, constants: dict[str, Any]) -> tuple[tuple[int, int], int, dict[str, Any]]:
-    grid, groups, options = plan(_as_cell(p))
+def _plan(
+    p: Operands, constants: dict[str, Any], **options: bool
+) -> tuple[tuple[int, int], int, dict[str, Any]]:
+    grid, groups, options = plan(_as_cell(p), **options)
     options = {name: x for name, x in constants.items() if name != "DECAY"} | options
     return grid, groups, options
