@@ -1,9 +1,9 @@
 """Count the kernels that a call of a layer launches on a GPU, without one.
 
 ``python benchmarks/gpu_launches.py`` prints a table; it needs Triton, which ``make triton``
-installs in ``.venv/triton``. ``--before DIR`` counts those of the package in another source folder,
-too, such as that of ``git archive COMMIT src | tar x -C DIR``; ``--page PAGE`` replaces the table
-on a page.
+installs in ``.venv/triton``. ``--times`` shows the microseconds of the host in a short call
+instead. ``--before DIR`` counts those of the package in another source folder, too, such as that
+of ``git archive COMMIT src | tar x -C DIR``; ``--page PAGE`` replaces the table on a page.
 
 Launches of Triton are counted and not run. Other kernels are operations of torch that neither
 return a view nor memory that is not written, on tensors of the CPU, which takes as many.
@@ -15,6 +15,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +45,7 @@ PYTHONPATH=.venv/triton python benchmarks/gpu_launches.py --before before/src \\
 """
 
 
-def layers(has_16_bits_in_autocast: bool) -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
+def layers() -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
     """Return the layers by what they are, each with what makes its input."""
     import torch
 
@@ -60,8 +61,6 @@ def layers(has_16_bits_in_autocast: bool) -> dict[str, tuple[Any, Callable[[], t
         edges = torch.randint(0, 60, (2, 130))
         return torch.randn(60, 9), edges, torch.randn(130, 6), torch.arange(60) // 20, 3
 
-    narrow = has_16_bits_in_autocast
-    autocast = nn.RKMLSTM(20, 650).bfloat16() if narrow else nn.RKMLSTM(20, 650)
     return {
         "RKM-LSTM, 64 units, float32": (nn.RKMLSTM(20, 64), sequences(20)),
         "RKM-LSTM, 100 units, float32": (nn.RKMLSTM(10, 100), sequences(10)),
@@ -74,7 +73,6 @@ def layers(has_16_bits_in_autocast: bool) -> dict[str, tuple[Any, Callable[[], t
         "RKM-LSTM, 650 units, 16 bits, 128 sequences": (
             nn.RKMLSTM(20, 650).bfloat16(), halves(20, 128),
         ),
-        "RKM-LSTM, 650 units, autocast": (autocast, halves(20) if narrow else sequences(20)),
         "RKM-LSTM, 300 units, layer norm, 16 bits": (
             nn.RKMLSTM(20, 300, layer_norm=True).bfloat16(), halves(20),
         ),
@@ -96,6 +94,61 @@ def layers(has_16_bits_in_autocast: bool) -> dict[str, tuple[Any, Callable[[], t
     }  # fmt: skip
 
 
+def host_times() -> dict[str, list[list[int]]]:
+    """Return by layer the microseconds of Python and torch, forward and backward, in short calls.
+
+    Nothing is launched: what stays is the time that a GPU would wait for the host.
+    """
+    import torch
+    from triton.runtime.jit import JITFunction
+
+    from representer import nn
+    from representer.ops import OPS, use_backend
+
+    torch.set_num_threads(1)
+    JITFunction.__getitem__ = lambda *of: lambda *x, **y: None  # type: ignore[method-assign]
+    for op in OPS.values():
+        if old := op.backends.get("triton"):
+            op.backends["triton"] = replace(old, devices=(), missing="")
+    x, edges = torch.randn(4, 2, 4), torch.randint(0, 20, (2, 40))
+    graphs = torch.randn(20, 9), edges, torch.randn(40, 6), torch.arange(20) // 10, 2
+    short: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "nn.LSTM, on the CPU": (torch.nn.LSTM(4, 16), (x,)),
+        "RKM-LSTM": (nn.RKMLSTM(4, 16), (x,)),
+        "RKM-CIFG, layer norm": (nn.RKMCIFG(4, 16, layer_norm=True), (x,)),
+        "RKM-LSTM, weights on the chip": (nn.RKMLSTM(4, 160), (x,)),
+        "RKM-LSTM, both directions": (nn.RKMLSTM(4, 16, bidirectional=True), (x,)),
+        "String kernel, default decay": (nn.StringKernelRNN(4, 16), (x,)),
+        "String kernel, weights on the chip": (nn.StringKernelRNN(4, 160), (x,)),
+        "WL kernel network, 4 rounds": (nn.WLKernelNN(9, 16, depth=4, edge_dim=6), graphs),
+    }
+    found = {}
+    for name, (layer, arguments) in short.items():
+        parameters = [*layer.parameters()]
+
+        def run(layer: Any = layer, arguments: Any = arguments) -> torch.Tensor:
+            result = layer(*arguments)
+            return result if isinstance(result, torch.Tensor) else result[0]
+
+        with use_backend(None if "CPU" in name else "triton"):
+            ones = torch.ones_like(run())
+
+            def both(run: Any = run, parameters: Any = parameters, ones: Any = ones) -> Any:
+                return torch.autograd.grad(run(), parameters, ones, allow_unused=True)
+
+            seconds = []
+            for call in (run, both):
+                rounds = []
+                for _ in range(200):
+                    begin = time.perf_counter()
+                    call()
+                    rounds.append(time.perf_counter() - begin)
+                seconds.append(sorted(rounds)[60])
+        forward, total = (round(1e6 * x) for x in seconds)
+        found[name] = [[forward], [total - forward]]
+    return found
+
+
 def counts() -> dict[str, list[list[int]]]:
     """Return by layer the launches of Triton and of other kernels, forward and backward."""
     import torch
@@ -104,7 +157,6 @@ def counts() -> dict[str, list[list[int]]]:
 
     from representer.nn.recurrent import machine
     from representer.ops import OPS, use_backend
-    from representer.ops.torch_operator import Operators
 
     launched = [0, 0]
 
@@ -152,7 +204,7 @@ def counts() -> dict[str, list[list[int]]]:
             run = {"forward": counted(old.forward), "backward": counted(old.backward)}
             op.backends["triton"] = replace(old, devices=(), missing="", **run)
     found = {}
-    for name, (layer, make) in layers(hasattr(Operators, "in_autocast")).items():
+    for name, (layer, make) in layers().items():
         arguments, ways = make(), []
         with use_backend("triton"), Kernels():
             for is_backward in (False, True):
@@ -186,16 +238,18 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--before", type=Path, help="source folder of an earlier version")
     parser.add_argument("--page", type=Path, help="page whose table is replaced")
+    parser.add_argument("--times", action="store_true", help="microseconds of the host instead")
     parser.add_argument("--json", type=Path, help="print the counts of this source folder, and end")
     chosen = parser.parse_args(arguments)
     if chosen.json:  # rather than an editable installation
         sys.meta_path[:] = [x for x in sys.meta_path if "editable" not in f"{x!r}{type(x)}".lower()]
         sys.path.insert(0, str(chosen.json))
-        print(json.dumps(counts()))
+        print(json.dumps(host_times() if chosen.times else counts()))
         return
     tables = []
     for folder in filter(None, (chosen.before, ROOT / "src")):
         command = [sys.executable, __file__, "--json", str(folder.resolve())]
+        command += ["--times"] * chosen.times
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         tables.append(json.loads(done.stdout.splitlines()[-1]))
     text = page_table(tables[0] if chosen.before else None, tables[-1])
