@@ -10,7 +10,11 @@ import networkx as nx
 import numpy as np
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D
 from rdkit import Chem
 from rdkit.Chem import rdDepictor
 from sklearn.calibration import calibration_curve
@@ -22,7 +26,13 @@ from representer.data.molecules import read_smiles
 from representer.data.molecules.splits import assembled_molecules
 from representer.data.signals.recordings import Coupling, synthetic_recordings
 from representer.data.text.code_lines import code_lines
-from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier
+from representer.estimators import (
+    MoleculeRegressor,
+    SequenceClassifier,
+    SeriesClassifier,
+    SignalClassifier,
+    TextClassifier,
+)
 from representer.explain import (
     band_importance,
     combined_lags,
@@ -35,9 +45,12 @@ from representer.kernels import StringKernel, SubtreeKernel
 from representer.kernels.weisfeiler_lehman_kernel import refined
 from representer.models import SignalStream
 from representer.tasks.molecule import cliff
+from representer.tasks.sequence import reads
+from representer.tasks.series import waves
 from when import own_data
 
-RAISES, LOWERS, INK = "#3b82c4", "#d9822b", "#808080"
+RAISES, LOWERS, INK = "#3b82c4", "#d65c46", "#808080"
+LETTERS = "#4a9f72", "#3b82c4", "#d9822b", "#9b6dd6"
 
 
 @cache
@@ -115,11 +128,11 @@ def speeds() -> Figure:
     for k, cell in enumerate(CELLS):
         ratios = [float(row[k + 1].split()[0]) for row in rows]
         bars = axes.bar(np.arange(len(rows)) + 0.27 * (k - 1), ratios, 0.25, label=cell)
-        axes.bar_label(bars, fmt="%.2f", fontsize=9)
+        axes.bar_label(bars, fmt="%.2f")
     axes.axhline(1, color=INK, linestyle=":")
     axes.set_xticks(range(len(rows)), [row[0].strip() for row in rows])
-    axes.set(xlabel="steps × batch × units", ylabel="speed, nn.LSTM = 1")
-    axes.legend()
+    axes.set(xlabel="steps × batch × units", ylabel="speed, nn.LSTM = 1", ylim=(0, 3.2))
+    axes.legend(ncols=3, loc="upper left")
     return figure
 
 
@@ -128,7 +141,7 @@ def ngrams() -> Figure:
     chances = model.predict_proba(texts)[:, list(model.classes_).index("swapped")]
     chances = np.where(np.array(labels) == "swapped", chances, 0)
     chosen = [texts[k] for k in np.argsort(-chances) if len(texts[k].split()) < 14][:5]
-    figure, axes = plt.subplots(figsize=(8, 2.8))
+    figure, axes = plt.subplots(figsize=(5, 2.4))
     for row, explanation in enumerate(model.explain(chosen)):
         words = chosen[row].split()
         shares = np.zeros(len(words))
@@ -138,11 +151,12 @@ def ngrams() -> Figure:
                 shares[position] += term.contribution / len(inside)
         x = 0.0
         for word, share in zip(words, shares / abs(shares).max(), strict=True):
-            color = RAISES if share > 0 else LOWERS
-            box = {"facecolor": color, "alpha": 0.75 * abs(share), "edgecolor": "none", "pad": 2}
-            axes.text(x, -row, word, family="monospace", bbox=box)
+            color = np.array(to_rgb(RAISES if share > 0 else LOWERS))
+            pale = 1 - 0.6 * abs(share) * (1 - color)  # dark letters on it, on any page
+            box = {"facecolor": pale, "edgecolor": "none", "pad": 2}
+            axes.text(x, -row, word, family="monospace", color="#1c2027", bbox=box)
             x += len(word) + 1.4
-    axes.set(xlim=(0, 80), ylim=(-4.6, 0.8))
+    axes.set(xlim=(-0.4, 40), ylim=(-4.5, 0.6))
     axes.axis("off")
     return figure
 
@@ -235,7 +249,7 @@ def colors() -> Figure:
         names = np.unique(labels, return_inverse=True)[1]
         nx.draw(graph, position, ax=axes, node_color=names, cmap="tab20", vmin=0, vmax=13,
                 node_size=90, edge_color=INK)  # fmt: skip
-        axes.set_title(f"level {level}: {names.max() + 1} kinds", fontsize=10)
+        axes.set_title(f"level {level}: {names.max() + 1} kinds")
         labels = refined(labels, edge_index, None)
     return figure
 
@@ -256,14 +270,14 @@ def atoms() -> Figure:
     model, smiles, _ = molecule_model()
     predicted = model.predict(smiles)
     chosen = [smiles[k] for k in np.argsort(predicted)[[0, len(smiles) // 2, -1]]]
-    figure, panels = plt.subplots(1, 3, figsize=(9, 3))
+    figure, panels = plt.subplots(1, 3, figsize=(9, 2.4))
     for axes, text, explanation in zip(panels, chosen, model.explain(chosen), strict=True):
         molecule = Chem.MolFromSmiles(text)
         shares = np.zeros(molecule.GetNumAtoms())
         for term in explanation.contributions:
             shares[list(term.where)] += term.contribution / len(term.where)
         _draw_molecule(axes, molecule, shares)
-        axes.set_title(f"QED {explanation.score:.2f}", fontsize=10)
+        axes.set_title(f"QED {explanation.score:.2f}")
     return figure
 
 
@@ -279,7 +293,7 @@ def cliff_pair() -> Figure:
         axes.set_title(
             f"true {target[row]:.2f}, predicted {explanation.score:.2f}\n"
             f"= constant {explanation.baseline:.2f} + atoms {shares.sum():+.2f}"
-            f" + whole molecule {rest:+.2f}", fontsize=10,
+            f" + whole molecule {rest:+.2f}",
         )  # fmt: skip
     return figure
 
@@ -291,12 +305,13 @@ def _draw_molecule(axes: Any, molecule: Any, shares: np.ndarray) -> None:
         ends = position[[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()]]
         axes.plot(*ends.T, color=INK, linewidth=1 + bond.GetBondTypeAsDouble(), zorder=1)
     sizes = 700 * abs(shares) / abs(shares).max()
-    axes.scatter(*position.T, s=sizes, c=np.where(shares > 0, RAISES, LOWERS), alpha=0.75, zorder=2)
+    colors = np.where(shares > 0, RAISES, LOWERS)
+    axes.scatter(*position.T, s=sizes, c=colors, alpha=0.75, zorder=2, clip_on=False)
     for atom, (x, y) in zip(molecule.GetAtoms(), position, strict=True):
         if atom.GetSymbol() != "C":
             axes.text(x, y, atom.GetSymbol(), ha="center", va="center", zorder=3)
     axes.set_aspect("equal")
-    axes.margins(0.15)
+    axes.margins(0.15, 0.3)
     axes.axis("off")
 
 
@@ -308,7 +323,7 @@ def uncertainty() -> Figure:
     ends = np.array([0, deviation.max()])
     for factor, label in ((1, "68 %"), (2, "95 %")):
         axes.plot(ends, factor * ends, ":", color=INK)
-        axes.annotate(label, (ends[1], factor * ends[1]), fontsize=9)
+        axes.annotate(label, (ends[1], factor * ends[1]), ha="right", va="bottom")
     axes.set(xlabel="predicted standard deviation", ylabel="error of the prediction (QED)")
     return figure
 
@@ -317,6 +332,47 @@ def activations() -> Figure:
     figure = sines().plot((-2, 2), columns=6)
     for axes in figure.axes:
         axes.set(xticks=[-2, 0, 2], yticks=[])
+        axes.tick_params(labelsize=11)
+    return figure
+
+
+def bump() -> Figure:
+    data = waves(160)
+    model = SeriesClassifier(answer="kernel", random_state=0, verbose=0)
+    model.fit(data.objects[:140], data.labels[:140])
+    row = max(range(141, 160, 2), key=lambda row: data.objects[row].shape[1])
+    (explanation,) = model.explain(data.objects[row : row + 1], k=200)
+    values = data.objects[row][0]
+    shares = np.array(explanation.values_by_place())
+    figure, panels = plt.subplots(2, 1, figsize=(6, 3.2), sharex=True)
+    panels[0].plot(values, color=INK)
+    panels[0].set(ylabel="value")
+    colors = np.where(shares > 0, RAISES, LOWERS)
+    panels[1].bar(range(len(shares)), shares, color=colors, width=1.0)
+    panels[1].set(xlabel="step", ylabel="contribution")
+    return figure
+
+
+def motif() -> Figure:
+    data = reads(400)
+    model = SequenceClassifier(answer="kernel", random_state=0, verbose=0)
+    model.fit(data.objects, data.labels)
+    shown = next(row for row in model.motifs(count=1) if row["title"] == "bound")
+    (logo,) = shown["logos"]
+    figure, axes = plt.subplots(figsize=(4, 2.2))
+    for position, column in enumerate(logo["columns"]):
+        bottom = 0.0
+        for height, letter in sorted((h, a) for a, h in column.items() if h > 0):
+            path = TextPath((0, 0), letter, size=1)
+            box = path.get_extents()
+            moved = Affine2D().translate(-box.x0, -box.y0)
+            moved = moved.scale(0.9 / box.width, height / box.height)
+            moved = moved.translate(position + 0.55, bottom)
+            color = LETTERS["ACGT".index(letter)]
+            axes.add_patch(PathPatch(moved.transform_path(path), color=color, linewidth=0))
+            bottom += height
+    axes.set(xlabel=f"place in {logo['name']}", ylabel="coefficient")
+    axes.autoscale_view()
     return figure
 
 
@@ -397,7 +453,7 @@ def wavelets() -> Figure:
         for channel in ("Fz", "Cz", "O1"):
             axes.plot(1000 * card.times, card.waveform[ELECTRODES.index(channel)], label=channel)
         axes.set(title=f"{card.frequency:.1f} Hz", xlabel="milliseconds")
-    panels[0].legend(fontsize=8)
+    panels[0].legend()
     return figure
 
 

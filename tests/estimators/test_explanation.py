@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -56,8 +57,12 @@ def test_contributions_by_place_are_named_and_sum_to_the_score(name):
     assert [line.what for line in explanation.by_place][: len(names)] == names
     total = explanation.baseline + sum(line.contribution for line in explanation.by_feature)
     assert total == pytest.approx(explanation.score, rel=1e-6, abs=1e-9)
-    assert repr(explanation).startswith(f"Explanation({explanation.prediction}, score ")
+    assert repr(explanation).startswith("Explanation(")
     assert len(repr(explanation)) < 200
+    named, number = (replace(explanation, prediction=value) for value in ("yes", 2 / 3))
+    assert repr(named).startswith("Explanation(yes, score ")
+    assert repr(number).startswith("Explanation(0.666667, score ")
+    assert "<b>0.666667</b>" in number._repr_html_()
     shown = explanation._repr_html_()
     assert "<summary>By " in shown
     assert ("<svg role" in shown) == (name not in ("TextClassifier", "sequence"))

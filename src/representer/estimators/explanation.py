@@ -222,12 +222,19 @@ class Explanation:
             },
         }
 
+    @property
+    def _shown(self) -> str:
+        """The prediction in one format: a number with six digits, or the class."""
+        return (
+            f"{self.prediction:.6g}" if isinstance(self.prediction, float) else str(self.prediction)
+        )
+
     def __repr__(self) -> str:
         """Return the prediction, the score and the largest contributions in one line."""
         shown = ", ".join(
             f"{row['what']} {row['contribution']:+.3g}" for row in self.rows()[:-2][:3]
         )
-        return f"Explanation({self.prediction}, score {self.score:+.3g}: {shown}, ...)"
+        return f"Explanation({self._shown}, score {self.score:+.3g}: {shown}, ...)"
 
     def rows(self, *, by_feature: bool = False) -> list[dict[str, Any]]:
         """Return the rows of a table; see `rows_of`."""
@@ -239,9 +246,7 @@ class Explanation:
         width = max(len(row["what"]) for row in rows)
         digits = 1 + decimals_of(row["contribution"] for row in rows)
         lines = [f"{row['what']:<{width}}  {row['contribution']:+10.{digits}f}" for row in rows]
-        is_number = isinstance(self.prediction, float)
-        shown = f"{self.prediction:.6g}" if is_number else self.prediction
-        return "\n".join([f"prediction: {shown}", *lines])
+        return "\n".join([f"prediction: {self._shown}", *lines])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the words or a picture, and the contributions."""
@@ -258,7 +263,7 @@ class Explanation:
             body = "" if self.draw is None else _SHADES + str(self.draw())
         features = _html_table(self.rows(by_feature=True))
         return (
-            f'<div style="max-width:640px"><b>{escape(str(self.prediction))}</b>'
+            f'<div style="max-width:640px"><b>{escape(self._shown)}</b>'
             f'<span style="opacity:.7"> score {signed(self.score, 3)}</span>{body}'
             f"{_html_table(self.rows())}<details><summary>By {self.nouns[1]}</summary>{features}"
             f"</details></div>"

@@ -198,7 +198,7 @@ def plotted(activation: KernelActivation, span: tuple[float, float], columns: in
         axes.set_axis_off()
     for axes, y, steep in zip(every, values.tolist(), steepest, strict=False):
         axes.plot(grid.tolist(), y, color=INK, linewidth=1.2)
-        axes.tick_params(labelsize=6)
+        axes.tick_params(labelsize=8)
         for spine in axes.spines.values() if steep > 1 else ():
             spine.set(linestyle=(0, (4, 2)), color=STEEP)
     return figure
