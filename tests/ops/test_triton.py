@@ -27,8 +27,10 @@ ROOT = Path(__file__).parents[2]
 FOLDER = Path(sys.prefix) / "triton"  # an installation for these tests alone, see the Makefile
 GOLDEN = json.loads(Path(__file__).with_name("compiled.json").read_text(encoding="utf-8"))
 MOST_REGISTERS, MOST_SHARED = 255, 227 * 1024  # of a thread, and of a block, on sm_90
-# matrices of more than 64 units fill all registers of a multiprocessor
+# matrices of more than 64 units fill all registers of a multiprocessor; of 1150 units with the
+# weights on the chip, some addresses are spilled before the loop over steps, which reads none
 SPILL = (
+    "rkm_scan stationary 1150 bfloat16 _forward",
     "rkm_scan whole rkm_lstm 100",
     "rkm_scan whole rkm_cifg 128",
     "string_scan second_seen bfloat16",

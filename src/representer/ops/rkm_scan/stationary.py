@@ -338,7 +338,8 @@ def wide(x: Tensor) -> Tensor:
 def plan(p: Operands, *, is_backward: bool = False) -> tuple[tuple[int, int], int, dict[str, Any]]:
     """Return the grid of a call, all groups of sequences, and the constants of kernels."""
     rows, chunks = _rows(p), _chunks(p, is_backward)
-    is_large = rows > 16 or (p.z.dtype == torch.float32 and p.h0.shape[1] > 320)
+    is_wide = p.z.dtype == torch.float32 or (is_backward and p.h0.shape[1] > 704)
+    is_large = rows > 16 or (is_wide and p.h0.shape[1] > 320)
     return _grid(p), _groups(p), {
         "REVERSE": p.reverse, "ROWS": rows, "SLOTS": slots(p),
         "UNITS": ROWS_OF_WEIGHTS // slots(p), "CHUNKS": chunks,

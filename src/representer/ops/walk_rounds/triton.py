@@ -68,33 +68,39 @@ def backward(
             else:
                 dz.copy_(dh * NONLINEARITIES[p.activation].derivative(r.products[:, c.own], y))
             neighbors.addmm_(dz.mT, r.message)
-            parts = {name: part[level] for name, part in of_relabel.items()}
+            parts = {name: chunk[level] for name, chunk in of_relabel.items()}
             launch(relabel(p, c, r), dz @ p.neighbors, to={"nodes": to[:, c.inner], **parts})
         dc = grad.y
         for j in reversed(range(steps if level >= p.first else 0)):
             operands, scratch = walk(p, c, r, j), to if j == steps - 1 else torch.empty_like(to)
-            found = {"times": to[:, c.walks[j + 1]], "nodes": (scratch if j else to)[:, c.walks[0]]}
+            gradients = {
+                "times": to[:, c.walks[j + 1]],
+                "nodes": (scratch if j else to)[:, c.walks[0]],
+            }
             if p.edge_gate is not None:
-                found |= {"source_gate": scratch[:, c.source], "target_gate": scratch[:, c.target]}
-            found |= {name: part[level - p.first, j] for name, part in of_walk.items()}
-            launch(operands, dc, to=found, times=r.products[:, c.walks[j + 1]], sums=r.sums[j])
+                gradients |= {
+                    "source_gate": scratch[:, c.source],
+                    "target_gate": scratch[:, c.target],
+                }
+            gradients |= {name: chunk[level - p.first, j] for name, chunk in of_walk.items()}
+            launch(operands, dc, to=gradients, times=r.products[:, c.walks[j + 1]], sums=r.sums[j])
             if scratch is not to:
                 to[:, c.source.start :] += scratch[:, c.source.start :]
-            dc = found["nodes"]
+            dc = gradients["nodes"]
         if level >= p.first and not steps:
             to[:, c.walks[0]] = dc
         dh = to[:, used] @ p.weight[used]
     labels, to = torch.cat((p.labels[None], kept.hidden)).flatten(0, 1), Z.flatten(0, 1)
-    found = {"labels": dh, "weight": to.mT @ labels, "bias": to.sum(0), "neighbors": neighbors}
-    found["factor"] = of_walk["factor"].sum((0, 2)) if steps else torch.zeros_like(p.factor)
-    found["shift"] = of_relabel["shift"].sum((0, 1))
+    gradients = {"labels": dh, "weight": to.mT @ labels, "bias": to.sum(0), "neighbors": neighbors}
+    gradients["factor"] = of_walk["factor"].sum((0, 2)) if steps else torch.zeros_like(p.factor)
+    gradients["shift"] = of_relabel["shift"].sum((0, 1))
     if p.edge_gate is not None:
         of_gate = of_walk.get("edge_gate")
-        found["edge_gate"] = p.edge_gate * 0 if of_gate is None else of_gate.sum((0, 1, 2))
+        gradients["edge_gate"] = p.edge_gate * 0 if of_gate is None else of_gate.sum((0, 1, 2))
     if "edge_attr" in requested:
-        parts = [part["edge_attr"].flatten(0, -3) for part in (of_relabel, of_walk) if part]
-        found["edge_attr"] = torch.cat(parts).sum(0)
-    return {name: x.to(dh.dtype) for name, x in found.items()}
+        parts = [chunk["edge_attr"].flatten(0, -3) for chunk in (of_relabel, of_walk) if chunk]
+        gradients["edge_attr"] = torch.cat(parts).sum(0)
+    return {name: x.to(dh.dtype) for name, x in gradients.items()}
 
 
 def _edges(p: Operands, end: int) -> Edges:
