@@ -222,6 +222,7 @@ def _run(
         config = replace(config, standardize=signals.baseline)
         result = spectral_baseline(recordings, plan(recordings, config), config.standardize)
         (chances,), rows = result.probabilities, np.arange(len(recordings))  # all are tested
+        assert chances is not None, "a spectral baseline has probabilities"
         parameters = None
     else:
         result = run_loso(recordings, config, folder.path)
