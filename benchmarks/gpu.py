@@ -48,7 +48,7 @@ ABOUT = f"""\
 
 This command compares every kernel with its equation in float64 on the device, runs it twice for
 equal bits, and times it beside its baselines, interleaved, within so many seconds. It needs
-torch 2.10 or later and Triton, no installation and no network:
+torch 2.11 or later and Triton, no installation and no network:
 
 ```sh
 {COMMAND}

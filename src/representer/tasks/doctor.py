@@ -39,7 +39,7 @@ def examine() -> list[Finding]:
     try:
         import torch
     except (ImportError, OSError) as error:
-        fix = 'pip install "torch>=2.10"; without a GPU, its CPU build'
+        fix = 'pip install "torch>=2.11"; without a GPU, its CPU build'
         return [*findings, Finding("fail", "torch", f"cannot be imported ({error}). Fix: {fix}")]
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     threads = f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
