@@ -159,6 +159,7 @@ def _evaluate(p: Sum, out: Tensor, times: Tensor | None = None, y: Tensor | None
 def forward(p: Operands, new: Results, evaluate: Callable[..., None] = _evaluate) -> Results:
     """Fill in the results; ``evaluate`` writes a sum over the neighbors, and may add it to y."""
     columns, (y, hidden, tape) = Columns.of(p), new
+    tape.zero_()  # not all of it is written, and an operator's results have no bits by chance
     scratch = None if p.keep else p.labels.new_empty(sum(map(prod, p.parts)))
     y, h = y.zero_(), p.labels
     for level in range(p.depth):
