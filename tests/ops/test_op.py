@@ -65,7 +65,9 @@ def test_opcheck_accepts_operator_and_gradient(op: Op, backend: str, sample: Sam
 @every(few_samples)
 def test_operator_and_gradient_trace_with_dynamic_shapes(op: Op, backend: str, sample: Sample):
     if op.name == "tree_scan":
-        pytest.xfail("second derivatives are those of the definition, which reads the order of nodes")
+        pytest.xfail(
+            "second derivatives are those of the definition, which reads the order of nodes"
+        )
     _check_operators(op, backend, sample, ("test_aot_dispatch_dynamic",))
 
 
