@@ -167,7 +167,7 @@ def test_a_command_of_the_docs_has_the_options_that_it_is_given(words, tmp_path,
         assert words[0] in ("pip", "python")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name_of)
 def test_a_link_leads_to_a_file_that_there_is(page):
     targets = [found[1] or found[2] for found in LINK.finditer(page.read_text("utf-8"))]
     files = [t.partition("#")[0] for t in targets if not re.match(r"\w+:|#", t)]

@@ -131,7 +131,7 @@ def test_indices_in_a_sentence_are_set_and_code_is_not(hook, monkeypatch):
 def test_a_docstring_links_the_statements_of_its_class(hook, monkeypatch):
     monkeypatch.setitem(sys.modules, "griffe", types.SimpleNamespace(Extension=object))
     docstrings = hook("docstrings")
-    assert "](../equations.html#liang-et-al-2019)" in docstrings.equations_of("RKMLSTM")
+    assert "](../equations.md#liang-et-al-2019)" in docstrings.equations_of("RKMLSTM")
     assert "(10), (11)" in docstrings.equations_of("RKMLSTM")
     assert docstrings.equations_of("nothing") == ""
 

@@ -48,7 +48,7 @@ def equations_of(name: str, page: Path = EQUATIONS) -> str:
     by_name = _statements(page)
     rows = by_name.get(name) or by_name.get(name.removesuffix("_definition"), ())
     found = [
-        f"[{paper} {', '.join(statements)}](../equations.html#{anchor})"
+        f"[{paper} {', '.join(statements)}](../equations.md#{anchor})"
         for paper, anchor, statements in rows
     ]
     return f"Statements of the papers, with their tests: {'; '.join(found)}." if found else ""

@@ -178,8 +178,8 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         sigma: σ, a name of ``functional.NONLINEARITIES``; labels of a bounded one do not grow.
         bias: Add biases to the relabeling.
         relabel_combine: ∘ of the relabeling, see :class:`Relabeling`.
-        normalize: Standardize the labels of each level over a batch of nodes, see
-            :class:`RowBatchNorm`: sums over neighbors grow from level to level.
+        normalize: Standardize the labels of each level over a batch of nodes, since sums over
+            neighbors grow from level to level.
         gate_scale: Value of an open gate.
         device: Device of the parameters.
         dtype: Dtype of the parameters.
