@@ -89,7 +89,9 @@ def ranks(model: Any, features: Any) -> NDArray[np.float64] | None:
     """Return scores from 0 to 1 by which a linear model ranks two classes; None for more."""
     if getattr(model, "classes_", np.empty(0)).tolist() != [0, 1]:
         return None
-    second = 1 / (1 + np.exp(-model.decision_function(features)))
+    from scipy.special import expit
+
+    second = expit(model.decision_function(features))
     return np.stack([1 - second, second], axis=1)
 
 

@@ -129,6 +129,8 @@ def test_two_columns_with_few_values_are_ambiguous():
     rows: list[list[object]] = [[f"a text {i}", i % 2, i % 3] for i in range(20)]
     with pytest.raises(DataError, match=r"several columns could be the label \('u', 'v'\)"):
         guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
+    with pytest.raises(DataError, match=r"could be the label \('cell_type', 'v'\)"):
+        guess_label(grid(["text", "cell_type", "v"], rows), [0], "f", required=True)
 
 
 def test_no_column_with_few_values_is_rejected():

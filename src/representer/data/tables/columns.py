@@ -152,12 +152,10 @@ OTHER_NAMES = {
 }  # fmt: skip
 _KNOWN = TEXT_NAMES | SECOND_TEXT_NAMES | LABEL_NAMES | OTHER_NAMES | {"smiles"}
 _CLOSE, _FILLED = 0.75, 0.05
-_ESTIMATE = re.compile(
-    r"(^|_)(pred|calc|estim|uncertainty|probability|error|std)|_(id|units?|type)$"
-)
+_ESTIMATE = re.compile(r"(^|_)(pred|calc|estim|uncertainty|probability|error|std)")
 _MEASURED = re.compile(
     r"(?<![a-z0-9])(measured|exp|experimental|observed|value|activity|target|label|y|"
-    r"p?(ic50|ec50|ac50|ki|kd))(?![a-z0-9])"
+    r"p?(ic50|ec50|ac50|ki|kd))(?![a-z0-9])(?!.*_(id|units?|type)$)"
 )
 _SPLITS = {"split", "partition", "is_train", "is_test"}  # names of columns that can be nothing else
 _TRAINING = {"train", "training"}

@@ -111,7 +111,8 @@ def _rows(p: Operands) -> int:
 def _width(p: Operands) -> int:
     """Return the length of a row of h, with zeros at its end."""
     units = p.h0.shape[1]
-    return ceil_div(units, 64 if units <= 704 else 128) * (64 if units <= 704 else 128)
+    whole = 64 if units <= 704 else 128
+    return ceil_div(units, whole) * whole
 
 
 def _chunks(p: Operands, is_backward: bool) -> tuple[int, ...]:
@@ -121,9 +122,9 @@ def _chunks(p: Operands, is_backward: bool) -> tuple[int, ...]:
     """
     width, sizes = _width(p), []
     is_tight = p.z.dtype == torch.float32 and (width <= 512 or slots(p) == 1)
-    has_few = is_tight and not is_backward
+    most = MOST_AT_ONCE // 2 if is_tight and not is_backward else MOST_AT_ONCE
     while (left := width - sum(sizes)) > 0:
-        sizes.append(min(MOST_AT_ONCE // (1 + has_few), power_of_2(left + 1) // 2))
+        sizes.append(min(most, power_of_2(left + 1) // 2))
     return tuple(sizes)
 
 
