@@ -170,7 +170,7 @@ def model_card(
 def _metadata(described: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     task = described["task"]
     kinds = (task, metrics.get("kind", "")), (task, "")
-    pipeline = [f"pipeline_tag: {_PIPELINES[kind]}" for kind in kinds if kind in _PIPELINES][:1]
+    pipeline = [f"pipeline_tag: {_PIPELINES[task]}" for task in kinds if task in _PIPELINES][:1]
     tags = f"tags: [representer, kernel-methods{', ' + task if task.isidentifier() else ''}]"
     return "\n".join(["---", "library_name: representer", *pipeline, tags, "---"])
 
@@ -188,7 +188,7 @@ def _data(described: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[
     if isinstance(data.get("test"), int):
         counts["test"] = data["test"]
     nouns = markdown(details.get("nouns", "examples")).capitalize()
-    yield f"{nouns}: {', '.join(f'{count:,} {part}' for part, count in counts.items())}."
+    yield f"{nouns}: {', '.join(f'{count:,} {noun}' for noun, count in counts.items())}."
     target = described["target"]
     for column in target.get("columns") or [target]:
         if names := column.get("names"):
@@ -203,10 +203,10 @@ def _scores(metrics: Mapping[str, Any]) -> Iterator[str]:
         yield "It was not tested."
         return
     yield "On test data that was not used for training; brackets hold 95 % intervals."
-    for target, own in tested.items():
-        rows = [{"name": own["model"], **own["test"]}]
-        rows += [{**row, **row.get("test", {})} for kind in BESIDE
-                 for row in own.get(kind, ())]  # fmt: skip
+    for target, scores in tested.items():
+        rows = [{"name": scores["model"], **scores["test"]}]
+        rows += [{**row, **row.get("test", {})} for other in BESIDE
+                 for row in scores.get(other, ())]  # fmt: skip
         yield "\n".join([f"**{markdown(target)}**\n"] * bool(target) + _table(rows))
     if folds := metrics.get("folds"):
         yield (
@@ -237,12 +237,12 @@ def _number(row: Mapping[str, Any], name: str) -> str:
 
 
 def _difference(row: Mapping[str, Any]) -> str:
-    found = row.get("difference")
-    if not found:
+    difference = row.get("difference")
+    if not difference:
         return ""
-    if isinstance(found, Mapping):  # over subjects
-        found = found["mean"], *found["interval"]
-    value, low, high = found
+    if isinstance(difference, Mapping):  # over subjects
+        difference = difference["mean"], *difference["interval"]
+    value, low, high = difference
     return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
@@ -253,7 +253,7 @@ def _parts(metrics: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[s
         yield f"{markdown(what)}: {markdown(value)}"
     if sizes := metrics.get("parameters"):
         sizes = {"all": sizes} if isinstance(sizes, int) else sizes
-        yield "parameters: " + ", ".join(f"{markdown(part)} {n:,}" for part, n in sizes.items())
+        yield "parameters: " + ", ".join(f"{markdown(name)} {n:,}" for name, n in sizes.items())
     if not metrics:
         yield "`model.json` describes both."
 

@@ -38,12 +38,12 @@ def about(kind: str, entry: EntryPoint) -> str:
 
 def findings() -> Iterator[tuple[str, str, str]]:
     """Yield the kind and name, the package, and the error of each entry point; "" for none."""
-    for kind in KINDS:
-        for entry in announced(kind):
+    for group in KINDS:
+        for entry in announced(group):
             package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "unknown package"
             try:
                 entry.load()
                 error = ""
             except Exception as raised:
                 error = repr(raised)
-            yield f"{kind}: {entry.name}", package, error
+            yield f"{group}: {entry.name}", package, error

@@ -103,12 +103,12 @@ def load(folder: str | Path, kind: type[Kind] | None = None, *, device: str = "c
         DataError: The folder holds no estimator, one of another class, or a damaged one.
         CheckpointError: Its weights are damaged.
     """
-    place = require_device(device)
-    report_device(place, say)
+    placed_on = require_device(device)
+    report_device(placed_on, say)
     files = RunFiles(folder)
-    saved, own = _read_class(files, kind)
+    saved, cls = _read_class(files, kind)
     estimator = files.parsed(
-        MODEL, lambda: own(**{name: from_plain(value) for name, value in saved.parameters.items()})
+        MODEL, lambda: cls(**{name: from_plain(value) for name, value in saved.parameters.items()})
     )
     files.parsed(MODEL, estimator.check)
     if saved.target:
@@ -120,7 +120,7 @@ def load(folder: str | Path, kind: type[Kind] | None = None, *, device: str = "c
     if estimator.has_network:
         config = files.parsed(MODEL, lambda: estimator._read_config(saved.network))
         files.parsed(MODEL, lambda: estimator._require_sizes(config))
-        network = files.load_model(lambda: own._make(config)).to(place)
+        network = files.load_model(lambda: cls._make(config)).to(placed_on)
     lines = files.bytes(METRICS_JSONL).splitlines()
     estimator.history_ = files.parsed(METRICS_JSONL, lambda: [parse_json(line) for line in lines])
     estimator.network_ = network
@@ -131,8 +131,8 @@ def load(folder: str | Path, kind: type[Kind] | None = None, *, device: str = "c
 def load_inputs(folder: str | Path, kind: type[Estimator]) -> Any:
     """Return the inputs of a run alone, see `load`."""
     files = RunFiles(folder)
-    saved, own = _read_class(files, kind)
-    return files.parsed(MODEL, lambda: own()._load_inputs(files, saved.inputs))
+    saved, cls = _read_class(files, kind)
+    return files.parsed(MODEL, lambda: cls()._load_inputs(files, saved.inputs))
 
 
 def _read_class(files: RunFiles, kind: type[Any] | None) -> tuple[Saved, type[Any]]:
@@ -140,19 +140,19 @@ def _read_class(files: RunFiles, kind: type[Any] | None) -> tuple[Saved, type[An
     from representer import estimators
 
     saved = read_description(files)
-    own: type[Any] | None = None
+    cls: type[Any] | None = None
     if saved.estimator in estimators.ESTIMATORS:
-        own = getattr(estimators, saved.estimator)
-    elif (own := _installed_class(saved.estimator)) is None:
+        cls = getattr(estimators, saved.estimator)
+    elif (cls := _installed_class(saved.estimator)) is None:
         problem = f"{saved.estimator!r:.60} is not an estimator of this library, and no installed "
         problem += "package has a task with it, or an entry point of it in representer.estimators"
         fix = "Name another run folder, or install the package that wrote this one."
         raise DataError(problem, file=files.folder / MODEL, fix=fix)
-    assert own is not None
-    if kind is not None and own is not kind:
-        problem = f"holds a {own.__name__}, not a {kind.__name__}"
-        raise DataError(problem, file=files.folder, fix=f"Use {own.__name__}.load.")
-    return saved, own
+    assert cls is not None
+    if kind is not None and cls is not kind:
+        problem = f"holds a {cls.__name__}, not a {kind.__name__}"
+        raise DataError(problem, file=files.folder, fix=f"Use {cls.__name__}.load.")
+    return saved, cls
 
 
 def _installed_class(name: str) -> type[Any] | None:
@@ -209,8 +209,8 @@ def _target_values(estimator: Estimator) -> dict[str, Any]:
 def read_target(values: dict[str, Any]) -> Target:
     """Return the target that `_target_values` described."""
     keys = {"names": Classes, "labels": LabelSets, "columns": ClassTable}
-    kind: Any = next((keys[key] for key in keys if key in values), Numbers)
-    target = from_values(kind, values)
+    target_class: Any = next((keys[key] for key in keys if key in values), Numbers)
+    target = from_values(target_class, values)
     columns = target.columns if isinstance(target, ClassTable) else (target,)
     for column in columns:
         names = _labels(column)
@@ -224,7 +224,7 @@ def read_target(values: dict[str, Any]) -> Target:
 def is_plain(value: Any) -> bool:
     """Return True for a text, a number, a truth value or None, or a sequence of these."""
     entries: Sequence[Any] = value if isinstance(value, tuple | list) else (value,)
-    return all(one is None or isinstance(one, PLAIN) for one in entries)
+    return all(entry is None or isinstance(entry, PLAIN) for entry in entries)
 
 
 def _labels(target: Target) -> list[Any]:
@@ -254,8 +254,8 @@ def _suggesting(method: Callable[..., Any]) -> Callable[..., Any]:
 def _parameters_of(cls: Any) -> str:
     """Return the sections on parameters and attributes that `help` shows of an estimator."""
     lines = [
-        f"{one.name}: {one.metadata.get('help', '')} (default: {one.default!r})"
-        for one in fields(cls)
+        f"{field.name}: {field.metadata.get('help', '')} (default: {field.default!r})"
+        for field in fields(cls)
     ]
     fitted = [
         "classes_: The labels, in the order of `predict_proba` (classifiers).",
@@ -272,7 +272,8 @@ def _parameters_of(cls: Any) -> str:
         ("Parameters:", lines), ("Attributes, once fitted:", fitted), ("Raises:", raised),
     )  # fmt: skip
     return "\n\n".join(
-        "\n".join([f"    {title}", *(f"        {line}" for line in own)]) for title, own in sections
+        "\n".join([f"    {title}", *(f"        {line}" for line in text)])
+        for title, text in sections
     )
 
 
@@ -359,7 +360,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
 
     def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
         """Return the names of what an object consists of, such as its words; here, numbers."""
-        count = 1 + max((t for part in contributions for t in part.where), default=-1)
+        count = 1 + max((t for term in contributions for t in term.where), default=-1)
         return Places.numbered([*map(str, range(count))], "whole object")
 
     def explained(
@@ -407,7 +408,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     def share_(self) -> dict[str, float]:
         """The part of the spread of the scores that each part makes up, the mean over targets."""
         check_is_fitted(self)
-        share = float(np.mean([one.pool.share for one in self.targets_]))
+        share = float(np.mean([target.pool.share for target in self.targets_]))
         return {KERNEL: share, NETWORK: 1 - share}
 
     @property
@@ -419,7 +420,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
             seconds[KERNEL] = sum(machine.seconds for machine in self.machines_)
         if self.has_network:
             seconds[NETWORK] = self.network_seconds_
-        return {name: Part(self.share_[name], own) for name, own in seconds.items()}
+        return {name: Part(self.share_[name], seconds_of) for name, seconds_of in seconds.items()}
 
     # ---- what a user calls
 
@@ -438,11 +439,11 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         check_is_fitted(self)
         if answer == self.answer:
             return self
-        one = copy.copy(self)
-        one.targets_ = tuple(target.part(answer) for target in self.targets_)
-        one.answer = answer
-        vars(one).pop("conformal_", None)  # of the predictions of both
-        return one
+        answering = copy.copy(self)
+        answering.targets_ = tuple(target.part(answer) for target in self.targets_)
+        answering.answer = answer
+        vars(answering).pop("conformal_", None)  # of the predictions of both
+        return answering
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted estimator into a new folder, without pickle; `load` reads it.
@@ -521,15 +522,15 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
     @property
     def machines_(self) -> list[Any]:
         """The kernel machines of the targets that have one."""
-        return [one.machine for one in self.targets_ if one.machine is not None]
+        return [target.machine for target in self.targets_ if target.machine is not None]
 
     def on_cpu(self) -> Self:
         """Return the estimator with its network on the CPU, where it is explained in float64."""
         if self.network_ is None or next(self.network_.parameters()).device.type == "cpu":
             return self
-        one = copy.copy(self)
-        one.network_ = copy.deepcopy(self.network_).cpu()
-        return one
+        copied = copy.copy(self)
+        copied.network_ = copy.deepcopy(self.network_).cpu()
+        return copied
 
     def _check_parameters(self) -> None:
         """Check every parameter, after replacing NumPy's numbers, as of a grid, by Python's."""
@@ -565,7 +566,7 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         """Write what is fitted besides the network."""
         write_targets(run, self.targets_)
         if self.machines_:
-            self._write_machines(run, [one.machine for one in self.targets_])
+            self._write_machines(run, [target.machine for target in self.targets_])
 
     def _load_fitted(self, files: RunFiles) -> None:
         """Restore what `save_fitted` wrote; the network is there already."""

@@ -92,10 +92,10 @@ class Conformal:
         Raises:
             DataError: There are too few rows for the level.
         """
-        quantiles = [_quantile(level, own) for own in scores]
+        quantiles = [_quantile(level, column) for column in scores]
         strata = []
         for every, of_rows in zip(scores, names, strict=True) if by else ():
-            present, numbers = np.unique([str(one) for one in of_rows], return_inverse=True)
+            present, numbers = np.unique([str(group) for group in of_rows], return_inverse=True)
             strata.append({})
             for number, name in enumerate(present.tolist()):
                 rows = every[numbers == number]
@@ -117,12 +117,12 @@ class Conformal:
         if self.by == "class":
             # a class without a calibration row is in every set
             bounds = [
-                np.array([own.get(str(name), 1.0) for name in names])
-                for own, names in zip(self.strata, classes, strict=True)
+                np.array([quantiles.get(str(name), 1.0) for name in names])
+                for quantiles, names in zip(self.strata, classes, strict=True)
             ]
         else:
-            bounds = [own[:, None] for own in self.of_rows(len(tables[0]), groups)]
-        return [1 - own <= q for own, q in zip(tables, bounds, strict=True)]
+            bounds = [column[:, None] for column in self.of_rows(len(tables[0]), groups)]
+        return [1 - table <= q for table, q in zip(tables, bounds, strict=True)]
 
     def half_widths(
         self, deviations: NDArray[np.float64], groups: NDArray[Any] | None = None
@@ -137,10 +137,10 @@ class Conformal:
         if groups is None:
             fix = "Pass groups=, with a name for each row."
             raise DataError("each group has sets or intervals of its own", fix=fix)
-        if unseen := sorted({str(one) for one in groups} - {*self.strata[0]}):
+        if unseen := sorted({str(group) for group in groups} - {*self.strata[0]}):
             problem = f"the group {unseen[0]!r} has no calibration rows"
             raise DataError(problem, fix=f"Groups that have some: {', '.join(self.strata[0])}.")
-        return [np.array([own[str(one)] for one in groups]) for own in self.strata]
+        return [np.array([column[str(group)] for group in groups]) for column in self.strata]
 
     def write(self, run: RunFolder) -> None:
         """Write what `read` reads into a run folder."""
@@ -153,12 +153,12 @@ class Conformal:
         Raises:
             DataError: The file is damaged.
         """
-        found = files.read(CONFORMAL_FILE, cls)
-        files.parsed(CONFORMAL_FILE, found._check)
-        return found
+        fitted = files.read(CONFORMAL_FILE, cls)
+        files.parsed(CONFORMAL_FILE, fitted._check)
+        return fitted
 
     def _check(self) -> None:
-        each = [q for own in self.strata for q in own.values()]
+        each = [q for column in self.strata for q in column.values()]
         numbers = np.array([*self.quantiles, *self.counts, *each])
         is_finite = np.isfinite(numbers).all() and (numbers >= 0).all()
         is_fine = len(self.strata) == (len(self.quantiles) if self.by else 0)
@@ -175,9 +175,9 @@ def class_scores(
     ``values`` are the numbers of the true classes ``(N,)`` or ``(N, K)``, NaN where unknown.
     """
     scores = []
-    for own, truth in zip(tables, values.reshape(len(values), -1).T, strict=True):
+    for table, truth in zip(tables, values.reshape(len(values), -1).T, strict=True):
         rows = np.flatnonzero(~np.isnan(truth))
-        scores.append(1 - own[rows, truth[rows].astype(int)])
+        scores.append(1 - table[rows, truth[rows].astype(int)])
     return scores
 
 
@@ -186,7 +186,7 @@ def number_scores(
 ) -> list[NDArray[np.float64]]:
     """Return the scores of the known rows of each target, from arrays ``(N, K)``."""
     sizes = np.abs(values - means) / deviations
-    return [own[~np.isnan(own)] for own in sizes.T]
+    return [column[~np.isnan(column)] for column in sizes.T]
 
 
 def _quantile(level: float, scores: NDArray[np.float64], noun: str = "rows") -> float:

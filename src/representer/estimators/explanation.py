@@ -78,13 +78,13 @@ class Line(NamedTuple):
     @property
     def where(self) -> Where:
         """The positions of all places."""
-        return tuple(t for place in self.places for t in place)
+        return tuple(t for position in self.places for t in position)
 
     def entry(self) -> dict[str, Any]:
         """Return the line as plain values."""
         return {
             "what": self.what,
-            "places": [list(place) for place in self.places],
+            "places": [list(position) for position in self.places],
             KERNEL: float(self.kernel),
             NETWORK: float(self.network),
             "contribution": float(self.contribution),
@@ -113,18 +113,18 @@ class Places(NamedTuple):
         """Return the sum of the contributions at each place, last those of the whole object."""
         sums = {where: {KERNEL: 0.0, NETWORK: 0.0} for where in self.names}
         totals: dict[tuple[Where, str], float] = {}
-        for _, at, part, value in contributions:
-            totals[at, part] = totals.get((at, part), 0.0) + value
-        for (at, part), value in totals.items():
-            is_whole = part in self.whole_parts and len(at) == len(self.names) > 1
-            places = [] if is_whole else list(self.positions(at, part))
+        for _, covered, half, value in contributions:
+            totals[covered, half] = totals.get((covered, half), 0.0) + value
+        for (covered, half), value in totals.items():
+            is_whole = half in self.whole_parts and len(covered) == len(self.names) > 1
+            places = [] if is_whole else list(self.positions(covered, half))
             for where in places or [()]:
-                own = sums.setdefault(where, {KERNEL: 0.0, NETWORK: 0.0})
-                own[part] += value / max(1, len(places))
+                halves = sums.setdefault(where, {KERNEL: 0.0, NETWORK: 0.0})
+                halves[half] += value / max(1, len(places))
         names = self.names
         return tuple(
-            Line(names.get(where, self.whole), (where,) if where else (), **own)
-            for where, own in sums.items()
+            Line(names.get(where, self.whole), (where,) if where else (), **halves)
+            for where, halves in sums.items()
         )
 
 
@@ -170,11 +170,11 @@ class Explanation:
         """The contributions summed by n-gram, walk or band, the largest in size first."""
         sums: dict[str, dict[str, float]] = {}
         places: dict[str, dict[Where, None]] = {}
-        for one in self.contributions:
-            own = sums.setdefault(one.what, {KERNEL: 0.0, NETWORK: 0.0})
-            own[one.part] += one.contribution
-            places.setdefault(one.what, {})[one.where] = None
-        lines = [Line(what, tuple(sorted(places[what])), **own) for what, own in sums.items()]
+        for contribution in self.contributions:
+            halves = sums.setdefault(contribution.what, {KERNEL: 0.0, NETWORK: 0.0})
+            halves[contribution.part] += contribution.contribution
+            places.setdefault(contribution.what, {})[contribution.where] = None
+        lines = [Line(what, tuple(sorted(places[what])), **halves) for what, halves in sums.items()]
         return sorted(lines, key=lambda line: -abs(line.contribution))
 
     lines = by_feature
@@ -211,7 +211,7 @@ class Explanation:
             "prediction": prediction,
             "score": float(self.score),
             "constant": float(self.baseline),
-            "parts": sorted({one.part for one in self.contributions}),
+            "parts": sorted({contribution.part for contribution in self.contributions}),
             "nouns": list(self.nouns),
             "listed": self.listed,
             "by_place": [line.entry() for line in self.by_place],
@@ -292,8 +292,8 @@ def explanations_of(
             best = max(chances, key=lambda name: chances[name])
             predicted = f"{joined_labels(there)}; the score of {best}"
         entry = explanation.entry(noun, numbers[i], predicted)
-        known = {"truth": str(truths[i])} if len(truths) else {}
-        entries.append(entry | known | estimator.explanation_details(objects[i], explanation))
+        truth = {"truth": str(truths[i])} if len(truths) else {}
+        entries.append(entry | truth | estimator.explanation_details(objects[i], explanation))
     return entries
 
 

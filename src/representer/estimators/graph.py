@@ -90,8 +90,8 @@ def mean_walks(
     """Return the contributions of all walks to the mean of the members, the largest first."""
     total: dict[tuple[int, ...], float] = {}
     count = len(model.members)
-    for member, own in zip(model.members, weights, strict=True):
-        for walk, value in walk_readout(member.network, graph, own):  # type: ignore[arg-type]
+    for member, of_member in zip(model.members, weights, strict=True):
+        for walk, value in walk_readout(member.network, graph, of_member):  # type: ignore[arg-type]
             total[walk] = total.get(walk, 0.0) + value / count
     walks = [WalkContribution(walk, value) for walk, value in total.items()]
     return sorted(walks, key=lambda walk: -abs(walk.contribution))
@@ -101,9 +101,9 @@ def one_direction(walks: Sequence[WalkContribution]) -> list[WalkContribution]:
     """Add the contribution of each walk to that of its reverse, if both are there."""
     values = {walk.positions: walk.contribution for walk in walks}
     return [
-        WalkContribution(at, value + (values.get(at[::-1], 0.0) if at != at[::-1] else 0.0))
-        for at, value in values.items()
-        if at <= at[::-1] or at[::-1] not in values
+        WalkContribution(walk, value + (values.get(walk[::-1], 0.0) if walk != walk[::-1] else 0.0))
+        for walk, value in values.items()
+        if walk <= walk[::-1] or walk[::-1] not in values
     ]
 
 
@@ -173,21 +173,21 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
     feature: ClassVar[str] = "walk or subtree"
 
     def places_of(self, one: Any, contributions: Sequence[Contribution]) -> Places:
-        (one,) = self.checked_objects([one])
+        (graph,) = self.checked_objects([one])
         nouns = self.place, self.feature
         whole = (KERNEL, NETWORK) if getattr(self, "kernel", None) else (KERNEL,)
-        return Places.numbered(self.node_names(one), f"whole {self.noun}", nouns, whole)
+        return Places.numbered(self.node_names(graph), f"whole {self.noun}", nouns, whole)
 
     @property
     def leaves_one_out(self) -> bool:
         is_process = isinstance(self._new_kernel(), SubtreeKernel)
-        return is_process and all(isinstance(own, Numbers) for own in columns_of(self.target_))
+        return is_process and all(isinstance(y, Numbers) for y in columns_of(self.target_))
 
     def _configure(self, inputs: Any, width: int) -> EnsembleConfig:
         in_channels, edge_dim = self._widths(inputs)
-        own: dict[str, Any] = {"in_channels": in_channels, "outputs": width, "edge_dim": edge_dim}
-        own["decay"] = self.decay if self.decay in GRAPH_DECAYS else float(self.decay)
-        return EnsembleConfig(**in_common(self, EnsembleConfig) | own)
+        rest: dict[str, Any] = {"in_channels": in_channels, "outputs": width, "edge_dim": edge_dim}
+        rest["decay"] = self.decay if self.decay in GRAPH_DECAYS else float(self.decay)
+        return EnsembleConfig(**in_common(self, EnsembleConfig) | rest)
 
     @staticmethod
     def _make(config: EnsembleConfig) -> GraphEnsemble:
@@ -214,8 +214,8 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
             lines[what, where] = lines.get((what, where), 0.0) + value
         counts = Counter(what for what, _ in lines)  # one name, as of two features, is one line
         parts = [
-            Contribution(what if counts[what] == 1 else _numbered(what, at), at, KERNEL, value)
-            for (what, at), value in lines.items()
+            Contribution(what if counts[what] == 1 else _numbered(what, walk), walk, KERNEL, value)
+            for (what, walk), value in lines.items()
         ]
         return score, constant, parts
 

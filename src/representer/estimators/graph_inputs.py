@@ -51,9 +51,9 @@ def read_graphs(X: Any, *, trees: bool = False) -> list[PlainGraph]:
     if _is_data(X) or _is_networkx(X) or (trees and isinstance(X, str)):
         raise DataError("X is one graph; expected a sequence of graphs", fix="Pass [graph].")
     graphs = [_read(graph, row, trees) for row, graph in enumerate(records_of(X))]
-    for one in graphs if trees else ():
-        ends = torch.from_numpy(np.ascontiguousarray(one.edge_index))
-        tree_depths(ends, one.count, f"X[{one.row}].edge_index")
+    for tree in graphs if trees else ():
+        ends = torch.from_numpy(np.ascontiguousarray(tree.edge_index))
+        tree_depths(ends, tree.count, f"X[{tree.row}].edge_index")
     return graphs
 
 
@@ -69,9 +69,9 @@ def _read(graph: Any, row: int, trees: bool) -> PlainGraph:
     elif trees and isinstance(graph, (str, tuple, list)):
         result = _read_tree(graph, row)
     else:
-        kind = type(graph).__name__
+        type_name = type(graph).__name__
         expected = f"a PyG Data or a networkx graph{' or a tree in brackets' * trees}"
-        problem = f"X[{row}] is of type {kind}; expected {expected}"
+        problem = f"X[{row}] is of type {type_name}; expected {expected}"
         raise DataError(problem)
     if not result.count:
         raise DataError(f"X[{row}] has no nodes", fix="Leave this row out.")
@@ -88,8 +88,8 @@ def _read(graph: Any, row: int, trees: bool) -> PlainGraph:
             problem = f"X[{row}] has {len(values)} rows of features for {count} {what}"
             raise DataError(problem)
         if isinstance(values, np.ndarray) and not np.isfinite(values).all():
-            at, column = np.argwhere(~np.isfinite(values))[0].tolist()
-            problem = f"X[{row}] has the feature {values[at, column]} at {what[:-1]} {at}"
+            row_of, column = np.argwhere(~np.isfinite(values))[0].tolist()
+            problem = f"X[{row}] has the feature {values[row_of, column]} at {what[:-1]} {row_of}"
             raise DataError(problem, fix="Replace it by a finite number.")
     return result
 
@@ -100,8 +100,8 @@ class _Record:
     def __init__(self, values: Mapping[str, Any], row: int) -> None:
         self.num_nodes = values.get("num_nodes")
         nodes = "x" if values.get("x") is not None else "node_feat"
-        for name, given in (("edge_index", "edge_index"), ("x", nodes), ("edge_attr", "edge_attr")):
-            setattr(self, name, _tensor(values.get(given), row, given))
+        for name, key in (("edge_index", "edge_index"), ("x", nodes), ("edge_attr", "edge_attr")):
+            setattr(self, name, _tensor(values.get(key), row, key))
         if self.edge_index is not None and not self.edge_index.numel():
             self.edge_index = None
 
@@ -113,7 +113,7 @@ def _tensor(values: Any, row: int, name: str) -> Tensor | None:
     if values is None or isinstance(values, Tensor):
         return values
     try:
-        array = np.asarray([np.asarray(one) for one in values])
+        array = np.asarray([np.asarray(value) for value in values])
         return torch.from_numpy(array)
     except (TypeError, ValueError):
         raise DataError(f"X[{row}] has {name!r} that is no array of numbers") from None
@@ -155,25 +155,25 @@ def _from_tensor(values: Any, row: int, name: str) -> Values:
     if not isinstance(values, Tensor) or values.dim() not in (1, 2) or values.is_complex():
         got = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         raise DataError(f"X[{row}] has an {name} of {got}; expected a real tensor (N, d)")
-    own = values.detach().cpu()
-    table = own[:, None] if own.dim() == 1 else own
-    if not own.is_floating_point() and table.shape[1] == 1:
+    array = values.detach().cpu()
+    table = array[:, None] if array.dim() == 1 else array
+    if not array.is_floating_point() and table.shape[1] == 1:
         return tuple(table[:, 0].tolist())
     return table.double().numpy()
 
 
 def _read_networkx(graph: Any, row: int) -> PlainGraph:
-    place = {node: i for i, node in enumerate(graph.nodes)}
+    numbers = {node: i for i, node in enumerate(graph.nodes)}
     ends: list[tuple[int, int]] = []
     attributes: list[dict[str, Any]] = []
-    for u, v, own in graph.edges(data=True):
+    for u, v, entry in graph.edges(data=True):
         both = not graph.is_directed() and u != v
-        ends += [(place[u], place[v])] + ([(place[v], place[u])] if both else [])
-        attributes += [own, own] if both else [own]
-    nodes = _attributes([own for _, own in graph.nodes(data=True)], "x", row, "node")
+        ends += [(numbers[u], numbers[v])] + ([(numbers[v], numbers[u])] if both else [])
+        attributes += [entry, entry] if both else [entry]
+    nodes = _attributes([entry for _, entry in graph.nodes(data=True)], "x", row, "node")
     edges = _attributes(attributes, "edge_attr", row, "edge")
     edge_index = np.asarray(ends, dtype=np.int64).reshape(-1, 2).T
-    return PlainGraph(row, len(place), edge_index, nodes, edges)
+    return PlainGraph(row, len(numbers), edge_index, nodes, edges)
 
 
 def _read_tree(written: Any, row: int) -> PlainGraph:
@@ -188,7 +188,7 @@ def _read_tree(written: Any, row: int) -> PlainGraph:
 def _attributes(given: Sequence[dict[str, Any]], name: str, row: int, what: str) -> Values:
     """Return the attribute `name`, or the attribute ``label``, of all nodes or edges."""
     for chosen in (name, "label"):
-        values = [own[chosen] for own in given if chosen in own]
+        values = [attributes[chosen] for attributes in given if chosen in attributes]
         if not values:
             continue
         if len(values) < len(given):
@@ -205,15 +205,15 @@ def _label(value: Any, row: int, what: str) -> Any:
     try:
         hash(plain)
     except TypeError:
-        kind = type(value).__name__
-        raise DataError(f"X[{row}] has a {kind} as the label of a {what}") from None
+        type_name = type(value).__name__
+        raise DataError(f"X[{row}] has a {type_name} as the label of a {what}") from None
     return plain
 
 
 def _numbers(values: Sequence[Any], row: int, name: str) -> NDArray[np.float64]:
     rows = [np.atleast_1d(np.asarray(value)) for value in values]
-    widths = sorted({len(own) for own in rows if own.ndim == 1})
-    if len(widths) != 1 or any(own.ndim != 1 for own in rows):
+    widths = sorted({len(row_numbers) for row_numbers in rows if row_numbers.ndim == 1})
+    if len(widths) != 1 or any(row_numbers.ndim != 1 for row_numbers in rows):
         raise DataError(f"X[{row}] has {name!r} of lengths {widths}; expected one length")
     try:
         return np.stack(rows).astype(np.float64)
@@ -281,10 +281,10 @@ class FeatureCode:
     @classmethod
     def find(cls, parts: Iterable[Values]) -> FeatureCode:
         """Return the code of the labels or numbers of the training graphs."""
-        known = [part for part in parts if part is not None and len(part)]
-        if isinstance(known[0], tuple):
-            return cls(tuple(sorted({v for part in known for v in part}, key=_order)))
-        numbers = np.concatenate([np.asarray(part, dtype=np.float64) for part in known])
+        present = [values for values in parts if values is not None and len(values)]
+        if isinstance(present[0], tuple):
+            return cls(tuple(sorted({v for values in present for v in values}, key=_order)))
+        numbers = np.concatenate([np.asarray(values, dtype=np.float64) for values in present])
         means, scales = numbers.mean(0), numbers.std(0)
         constant = np.ptp(numbers, axis=0) == 0
         is_binary = np.isin(numbers, (0.0, 1.0)).all(0)
@@ -319,8 +319,8 @@ class FeatureCode:
         """Return the labels that training did not have."""
         if not self.labels or not isinstance(values, tuple):
             return []
-        known = set(self.labels)
-        return [label for label in values if label not in known]
+        labels = set(self.labels)
+        return [label for label in values if label not in labels]
 
     def encode(self, values: Values) -> Tensor:
         """Return the features ``(N, width)`` of values of the kind that `description` names."""
@@ -366,8 +366,8 @@ class GraphInputs(GraphBatches):
         with_edges = [graph for graph in graphs if graph.edge_index.size]
         nodes, edges = [g.nodes for g in graphs], [g.edges for g in with_edges]
         for values, members, what in ((nodes, graphs, "node"), (edges, with_edges, "edge")):
-            for own, graph in zip(values, members, strict=True):
-                _require_kind(own, _kind(values[0]), graph.row, what, f"X[{members[0].row}] has")
+            for matrix, graph in zip(values, members, strict=True):
+                _require_kind(matrix, _kind(values[0]), graph.row, what, f"X[{members[0].row}] has")
         has_degrees = nodes[0] is None
         return cls(
             FeatureCode.find([degrees(graph) for graph in graphs] if has_degrees else nodes),
@@ -458,9 +458,9 @@ def _count_of_numbers(count: int) -> str:
 
 
 def _require_kind(values: Values, expected: str | None, row: int, what: str, usual: str) -> None:
-    kind = _kind(values)
-    if kind != expected:
-        got = f"{kind} per {what}" if kind else f"no {what} features"
+    received = _kind(values)
+    if received != expected:
+        got = f"{received} per {what}" if received else f"no {what} features"
         wanted = expected or "none"
         raise DataError(f"X[{row}] has {got}; {usual} {wanted}")
 

@@ -110,14 +110,14 @@ class Pool:
         parts, count = np.stack([kernel, network]), groups or len(values)
         data = target, parts, values
         # each weight is measured in that of its part alone, which of a diverged one is minute
-        alone = np.array([_weight_alone(target, part, values, count) for part in parts])
-        halves = [cls._of(*data, own) for own in (*np.diag(alone), *np.eye(2)) if own.any()]
+        alone = np.array([_weight_alone(target, half, values, count) for half in parts])
+        halves = [cls._of(*data, pair) for pair in (*np.diag(alone), *np.eye(2)) if pair.any()]
         better = min(halves, key=lambda pool: pool.loss)
         for prior, start in product(PRIORS, np.eye(2)):
-            found = _weights(
+            factors = _weights(
                 target, alone[:, None, None] * parts, values, 0.5, start, prior / count
             )
-            both = cls._of(*data, alone * found)
+            both = cls._of(*data, alone * factors)
             if both.loss <= most:
                 is_kept = NEGLIGIBLE <= both.share <= 1 - NEGLIGIBLE
                 return both if is_kept else better
@@ -135,11 +135,11 @@ class Pool:
         arguments are those of `fit`.
         """
         parts, count = np.stack([kernel, network]), len(values)
-        alone = np.array([_weight_alone(target, own, values, count) for own in parts])
+        alone = np.array([_weight_alone(target, half, values, count) for half in parts])
         center = torch.tensor([1.0, 0.0], dtype=torch.float64)
         scaled = alone[:, None, None] * parts
-        found = _weights(target, scaled, values, center, np.eye(2)[0], CAUTION / count)
-        weights = alone * found
+        factors = _weights(target, scaled, values, center, np.eye(2)[0], CAUTION / count)
+        weights = alone * factors
         if not weights.any():  # neither tells anything about these objects
             return cls.fit(target, kernel, network, values)
         return cls._of(target, parts, values, weights)
@@ -166,7 +166,7 @@ class Pool:
         if spreads[0]:
             weights[1] = min(1.0, spreads[0] / spreads[1]) / 2 if spreads[1] else 0.0
             weights[0] = scale * (1 - weights[1] * spreads[1] / spreads[0])
-        both, machine = (cls._of(target, parts, values, own) for own in (weights, np.eye(2)[0]))
+        both, machine = (cls._of(target, parts, values, pair) for pair in (weights, np.eye(2)[0]))
         return both if both.loss <= machine.loss else machine
 
     @classmethod
@@ -175,7 +175,7 @@ class Pool:
         weights: NDArray[np.float64],
     ) -> Self:  # fmt: skip
         """Return the pool with these weights ``(2,)``."""
-        spreads = weights * np.array([_spread(part) for part in parts])
+        spreads = weights * np.array([_spread(half) for half in parts])
         kernel, network = (spreads if spreads.any() else weights).tolist()
         share = kernel / (kernel + network) if weights.any() else 0.0
         first, second = weights.tolist()
@@ -216,10 +216,10 @@ class Pool:
         score, constant, contributions = 0.0, 0.0, []
         for weight, explain in ((self.kernel, kernel), (self.network, network)):
             if weight:
-                own, fixed, found = explain()
-                score, constant = score + weight * own, constant + weight * fixed
+                half_score, fixed, terms = explain()
+                score, constant = score + weight * half_score, constant + weight * fixed
                 contributions += [
-                    part._replace(contribution=weight * part.contribution) for part in found
+                    term._replace(contribution=weight * term.contribution) for term in terms
                 ]
         return score, constant, contributions
 
@@ -326,9 +326,9 @@ def calibrate(
         variances: Variances of the predictions of the members.
         truth: True values, NaN where unknown.
     """
-    found = [_fit(*(part[:, k] for part in (predictions, variances, truth)))
+    fits = [_fit(*(array[:, k] for array in (predictions, variances, truth)))
              for k in range(truth.shape[1])]  # fmt: skip
-    return Calibration(tuple(a for a, _ in found), tuple(b for _, b in found))
+    return Calibration(tuple(a for a, _ in fits), tuple(b for _, b in fits))
 
 
 def _fit(
@@ -365,26 +365,26 @@ class JointTarget:
         moments: tuple[Moments | None, Moments | None], values: NDArray[Any],
     ) -> Self:  # fmt: skip
         """Return what predicts a target, with the deviations of numbers calibrated."""
-        found = cls(pool, machine)
+        fitted = cls(pool, machine)
         if isinstance(target, LabelSets):
-            scores = pool.scores(*(None if one is None else one[0] for one in moments))
-            return replace(found, thresholds=target.thresholds(scores, values))
+            scores = pool.scores(*(None if pair is None else pair[0] for pair in moments))
+            return replace(fitted, thresholds=target.thresholds(scores, values))
         if not isinstance(target, Numbers):
-            return found
+            return fitted
         calibrations = {}
-        for answer in found.answers:
-            mean, variance = found.part(answer).pool.moments(*moments)
+        for answer in fitted.answers:
+            mean, variance = fitted.part(answer).pool.moments(*moments)
             unit = target.in_unit(mean), variance * target.scales[0] ** 2
             calibrations[answer] = calibrate(*unit, values)
-        return replace(found, calibrations=calibrations)
+        return replace(fitted, calibrations=calibrations)
 
     @property
     def answers(self) -> list[str]:
         """The names of what can predict: both parts, or one of them."""
         pool = self.pool
-        known = {KERNEL: pool.kernel_loss is not None, NETWORK: pool.network_loss is not None}
-        known[BOTH] = all(known.values())
-        return [answer for answer, is_there in known.items() if is_there]
+        is_known = {KERNEL: pool.kernel_loss is not None, NETWORK: pool.network_loss is not None}
+        is_known[BOTH] = all(is_known.values())
+        return [answer for answer, is_there in is_known.items() if is_there]
 
     def part(self, answer: str) -> Self:
         """Return one of the parts, or both."""
@@ -393,8 +393,8 @@ class JointTarget:
         alone = {KERNEL: self.pool.only_kernel, NETWORK: self.pool.only_network}
         if answer not in alone:
             return self
-        own = {name: one for name, one in self.calibrations.items() if name == answer}
-        return replace(self, pool=alone[answer](), calibrations=own)
+        kept = {name: fit for name, fit in self.calibrations.items() if name == answer}
+        return replace(self, pool=alone[answer](), calibrations=kept)
 
 
 NETWORK_ALONE = JointTarget(Pool(0.0, 1.0, 0.0, 1.0, None, 1.0))
@@ -422,10 +422,10 @@ class _SavedTargets:
 def write_targets(run: RunFolder, targets: Sequence[JointTarget]) -> None:
     """Write what `read_targets` reads into a run folder."""
     described = [
-        {"pool": asdict(one.pool), "calibrations": {
-            answer: asdict(own) for answer, own in one.calibrations.items()
-        }} | ({"thresholds": one.thresholds} if one.thresholds else {})
-        for one in targets
+        {"pool": asdict(target.pool), "calibrations": {
+            answer: asdict(calibration) for answer, calibration in target.calibrations.items()
+        }} | ({"thresholds": target.thresholds} if target.thresholds else {})
+        for target in targets
     ]  # fmt: skip
     run.write_json(POOL_FILE, {"targets": described})
 
@@ -443,15 +443,15 @@ def read_targets(
     def restored() -> tuple[JointTarget, ...]:
         if len(saved) != len(machines):
             raise ValueError(f"{len(saved)} weights for {len(machines)} targets")
-        found = []
-        for one, machine, is_number in zip(saved, machines, are_numbers, strict=True):
-            if machine is None and one.pool.kernel:
+        targets = []
+        for stored, machine, is_number in zip(saved, machines, are_numbers, strict=True):
+            if machine is None and stored.pool.kernel:
                 raise ValueError(f"a weight of a kernel machine without {DESCRIPTION}")
-            own = JointTarget(one.pool, machine, one.calibrations, one.thresholds)
-            if set(one.calibrations) != (set(own.answers) if is_number else set()):
-                raise ValueError(f"calibrations of {', '.join(one.calibrations) or 'nothing'}")
-            found.append(own)
-        return tuple(found)
+            target = JointTarget(stored.pool, machine, stored.calibrations, stored.thresholds)
+            if set(stored.calibrations) != (set(target.answers) if is_number else set()):
+                raise ValueError(f"calibrations of {', '.join(stored.calibrations) or 'nothing'}")
+            targets.append(target)
+        return tuple(targets)
 
     return files.parsed(POOL_FILE, restored)
 
@@ -497,8 +497,8 @@ def fit_parts(
         encode, examples = estimator.inputs_.encode, []
         for name in ("train", "valid") if network is not None else ():
             objects, values = parts[name]
-            own = encoded[name] if encoded else encode(objects) if len(objects) else []
-            examples.append(Examples(own, values, weights[name]))
+            codes = encoded[name] if encoded else encode(objects) if len(objects) else []
+            examples.append(Examples(codes, values, weights[name]))
         result = train(estimator, run, network, examples, seed, settings, reading)
         estimator.targets_ = ()
         of_train = [] if weights["train"] is None else [weights["train"]]
@@ -557,7 +557,7 @@ def fit_targets(
     weights are those of `Pool.unvalidated`. A process alone needs none: each row is left out once.
     """
     if not estimator.has_network and not groups and estimator.leaves_one_out:
-        pairs = [own for own in (weights["train"], weights["valid"]) if own is not None]
+        pairs = [w for w in (weights["train"], weights["valid"]) if w is not None]
         joined = np.concatenate([train[1], valid[1]])
         train, valid = ([*train[0], *valid[0]], joined), ([], valid[1][:0])
         weights = {"train": np.concatenate(pairs) if pairs else None, "valid": None}
@@ -566,21 +566,21 @@ def fit_targets(
             (estimator.remembered(objects), values) for objects, values in (train, valid)
         )
     network: dict[bool, list[Moments]] = {}  # by whether objects are held out
-    found = []
+    targets = []
     for k, column in enumerate(columns_of(estimator.target_)):
-        rows, held_out = (known_values(estimator.target_, part[1], k) for part in (train, valid))
+        rows, held_out = (known_values(estimator.target_, half[1], k) for half in (train, valid))
         is_held_out = len(held_out[1]) > 0
         objects, (places, values) = (valid[0], held_out) if is_held_out else (train[0], rows)
         of_rows = [
-            None if own is None else own[at, k : k + 1]
-            for own, (at, _) in ((weights["train"], rows), (weights["valid"], held_out))
+            None if w is None else w[chosen, k : k + 1]
+            for w, (chosen, _) in ((weights["train"], rows), (weights["valid"], held_out))
         ]
         machine = kernel = beside = None
         if estimator.answer != NETWORK:
-            parts = [([own[0][row] for row in at], known)
-                     for own, (at, known) in ((train, rows), (valid, held_out))]  # fmt: skip
-            own = groups["train"][rows[0]] if "train" in groups else None
-            fit = partial(_fit_machine, estimator, column, parts[0], parts[1], own, of_rows)
+            parts = [([data[0][row] for row in chosen], truth)
+                     for data, (chosen, truth) in ((train, rows), (valid, held_out))]  # fmt: skip
+            of_part = groups["train"][rows[0]] if "train" in groups else None
+            fit = partial(_fit_machine, estimator, column, parts[0], parts[1], of_part, of_rows)
             machine, kernel = attempted(estimator.answer, "kernel machine", fit)
         if estimator.has_network:
             if is_held_out not in network:
@@ -590,8 +590,8 @@ def fit_targets(
             fitted = None, (mean[places], variance[places])
             _, beside = attempted(estimator.answer, NETWORK, lambda fitted=fitted: fitted)
         scores = kernel and kernel[0], beside and beside[0]
-        own = of_rows[int(is_held_out)]
-        weighed = column if own is None else Weighted(column, own)
+        of_part = of_rows[int(is_held_out)]
+        weighed = column if of_part is None else Weighted(column, of_part)
         if is_held_out:
             of_valid = len(set(groups["valid"][places])) if "valid" in groups else None
             is_few = isinstance(column, Classes) and len(values) < estimator.few
@@ -601,8 +601,8 @@ def fit_targets(
                 pool = Pool.fit(weighed, *scores, values, of_valid)
         else:
             pool = Pool.unvalidated(weighed, *scores, values)
-        found.append(JointTarget.of(column, pool, machine, (kernel, beside), values))
-    return tuple(found)
+        targets.append(JointTarget.of(column, pool, machine, (kernel, beside), values))
+    return tuple(targets)
 
 
 def attempted(
@@ -629,7 +629,7 @@ def network_moments(estimator: SupervisedEstimator, encoded: Sequence[Any]) -> l
     outputs = outputs_of(estimator.network_, estimator.inputs_, encoded)
     members = outputs if outputs.ndim == 3 else outputs[None]
     ends = np.cumsum([column.width for column in columns_of(estimator.target_)])[:-1]
-    parts = (np.split(part, ends, axis=1) for part in (members.mean(0), members.var(0)))
+    parts = (np.split(moment, ends, axis=1) for moment in (members.mean(0), members.var(0)))
     return list(zip(*parts, strict=True))
 
 
@@ -646,7 +646,7 @@ def _fit_machine(
         digests = estimator.digests(train[0])
         has_copies = len(np.unique(digests)) < len(digests)
         groups = digests if groups is None and has_copies else groups
-    every = [own for own in weights if own is not None]
+    every = [w for w in weights if w is not None]
     objects = estimator.kernel_objects([*train[0], *valid[0]])
     candidates, values = estimator.kernel_candidates(objects), np.concatenate([train[1], valid[1]])
     if estimator.verbose:

@@ -95,11 +95,11 @@ def suggestions(
         hint = "Train with answer='kernel' or 'both'."
         raise ArgumentError("answer", estimator.answer, "one with a Gaussian process", hint=hint)
     sign = 1.0 if maximize else -1.0
-    mean, std = (one.reshape(count, -1)[:, target] for one in
+    mean, std = (moment.reshape(count, -1)[:, target] for moment in
                  estimator.predict(objects, return_std=True))  # fmt: skip
     scale, offset = estimator.target_.scales[target], estimator.target_.means[target]
-    known = offset + scale * machine.landmark_scores()[:, 0]
-    mean, best = sign * mean, float((sign * known).max()) if best is None else sign * best
+    measured = offset + scale * machine.landmark_scores()[:, 0]
+    mean, best = sign * mean, float((sign * measured).max()) if best is None else sign * best
     order = np.arange(count)
     if count > MOST:
         alone = np.where(mask, expected_improvement(mean, std, best) / cost, -np.inf)
@@ -107,7 +107,7 @@ def suggestions(
     some = estimator.kernel_objects([objects[i] for i in order])
     covariance, noise = machine.posterior(some)
     unit = float(np.mean(std[order] ** 2)) / float(np.mean(np.diag(covariance)) + noise)
-    found = choose(
+    picks = choose(
         mean[order], covariance * unit, noise * unit, best, cost[order], mask[order], k
     )  # fmt: skip
-    return [one._replace(position=int(order[one.position]), mean=sign * one.mean) for one in found]
+    return [p._replace(position=int(order[p.position]), mean=sign * p.mean) for p in picks]

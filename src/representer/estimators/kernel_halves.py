@@ -94,14 +94,14 @@ _OF_GRAPHS = {"x": 0, "edge_index": 1, "edge_attr": 0}  # and the axis along whi
 
 def _packed(objects: Sequence[Any]) -> dict[str, NDArray[Any]]:
     if not hasattr(objects[0], "edge_index"):
-        lengths = np.array([len(one) for one in objects])
-        return {"tokens": np.concatenate([np.asarray(one) for one in objects]), "lengths": lengths}
+        lengths = np.array([len(x) for x in objects])
+        return {"tokens": np.concatenate([np.asarray(x) for x in objects]), "lengths": lengths}
     arrays = {}
     for name, axis in _OF_GRAPHS.items():
-        own = [getattr(one, name) for one in objects]
-        if own[0] is not None:
-            arrays[name] = torch.cat(own, axis).numpy()
-            arrays[f"{name}_lengths"] = np.array([part.shape[axis] for part in own])
+        values_of = [getattr(graph, name) for graph in objects]
+        if values_of[0] is not None:
+            arrays[name] = torch.cat(values_of, axis).numpy()
+            arrays[f"{name}_lengths"] = np.array([values.shape[axis] for values in values_of])
     return arrays
 
 
@@ -120,7 +120,7 @@ def _unpacked(arrays: dict[str, NDArray[Any]]) -> list[Any]:
         for name, axis in _OF_GRAPHS.items()
         if name in arrays
     }
-    return [Data(**dict(zip(parts, own, strict=True))) for own in zip(*parts.values(), strict=True)]
+    return [Data(**dict(zip(parts, row, strict=True))) for row in zip(*parts.values(), strict=True)]
 
 
 def _split(array: NDArray[Any], lengths: NDArray[Any], axis: int) -> list[Tensor]:
@@ -214,25 +214,25 @@ class KernelHalves(SupervisedEstimator):
             return super()._explain_network(one, output)  # type: ignore[safe-super]
         exact = copy.deepcopy(network).double()
         weights, constants = network.coefficients()
-        own, constant = centered(weights[:width])[output], centered(constants[:width])[output]
+        column, constant = centered(weights[:width])[output], centered(constants[:width])[output]
         (x,) = self.exact([one])
         with torch.no_grad():
             outputs = exact(*map(_doubled, self.inputs_.collate(self.inputs_.encode([one]))))
         score = centered(outputs[0, :width])[output].item()
         references = exact.network.reference_objects()
-        found = sections(exact.network.kernel, x, references, own)
-        return score, float(constant), self._contributions(one, found, NETWORK)
+        sums = sections(exact.network.kernel, x, references, column)
+        return score, float(constant), self._contributions(one, sums, NETWORK)
 
     def explain_kernel(self, one: Any, output: int) -> Explained:
         machine = self.machine_
         if machine is None or not isinstance(machine.kernel, KernelFeatures):
             return super().explain_kernel(one, output)
         of_features, constant = machine.centered(output)
-        own = torch.from_numpy(machine.kernel.coefficients(of_features))
+        column = torch.from_numpy(machine.kernel.coefficients(of_features))
         (x,) = self.exact([one])
-        found = sections(machine.kernel.kernel, x, machine.kernel.landmarks_, own)
+        sums = sections(machine.kernel.kernel, x, machine.kernel.landmarks_, column)
         score = machine.centered_score([x], output)
-        return score, constant, self._contributions(one, found, KERNEL)
+        return score, constant, self._contributions(one, sums, KERNEL)
 
     def _contributions(self, one: Any, found: Sequence[Section], half: str) -> list[Contribution]:
         """Return the contribution of each token to each part of the kernel."""

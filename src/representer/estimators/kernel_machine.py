@@ -275,8 +275,8 @@ class KernelMachine:
         scores = scores_of(features, self.coefficients, self.intercepts)
         if self.precision is None:
             return scores, np.zeros_like(scores)
-        known = ((features @ self.precision) * features).sum(1)
-        return scores, np.maximum(self.ceiling - known, 0.0)[:, None]
+        explained = ((features @ self.precision) * features).sum(1)
+        return scores, np.maximum(self.ceiling - explained, 0.0)[:, None]
 
     @property
     def has_posterior(self) -> bool:
@@ -302,9 +302,9 @@ class KernelMachine:
             prior = spread * self.kernel(objects)
             noise = spread * self.kernel.noise_
             return prior - features @ self.precision.astype(np.float64) @ features.T, noise
-        own, noise = self._measured(), 1 / (2 * self.penalty)
+        seen, noise = self._measured(), 1 / (2 * self.penalty)
         inner, across, prior = (dense_of(a @ b.T) for a, b in
-                                ((own, own), (features, own), (features, features)))  # fmt: skip
+                                ((seen, seen), (features, seen), (features, features)))  # fmt: skip
         inner.flat[:: len(inner) + 1] += noise
         return prior - across @ cho_solve(cho_factor(inner), across.T), noise
 
@@ -335,8 +335,8 @@ class KernelMachine:
         """Return coefficients ``(F,)`` and intercept of an output minus the mean of all."""
         if len(self.intercepts) == 1:
             return self.coefficients[0], float(self.intercepts[0])
-        own = self.coefficients[output] - self.coefficients.mean(0)
-        return own, float(self.intercepts[output] - self.intercepts.mean())
+        column = self.coefficients[output] - self.coefficients.mean(0)
+        return column, float(self.intercepts[output] - self.intercepts.mean())
 
 
 def write_machines(run: RunFolder, machines: Sequence[KernelMachine | None]) -> None:
@@ -351,8 +351,8 @@ def write_machines(run: RunFolder, machines: Sequence[KernelMachine | None]) -> 
         if machine.precision is not None:
             arrays["precision"] = machine.precision
         arrays |= packed_rows(machine.measured)
-        for name, own in arrays.items():
-            tensors[f"{k}/{name}"] = torch.from_numpy(np.ascontiguousarray(own))
+        for name, array in arrays.items():
+            tensors[f"{k}/{name}"] = torch.from_numpy(np.ascontiguousarray(array))
         saved = {"penalty": machine.penalty, "seconds": machine.seconds, "tokens": tokens}
         described.append(saved | {"ceiling": machine.ceiling})
     run.write_json(DESCRIPTION, {"machines": described})
@@ -533,11 +533,11 @@ def _fit_process(
         splits = [of_valid] if count < total else splits_of(target, values, groups).folds()
     for some, tested in splits:
         again: Any = clone(kernel)
-        part = [objects[row] for row in some]
+        chosen = [objects[row] for row in some]
         of_rows = None if weights is None else weights[some]
-        own = KernelMachine.fit(again, target, part, values[some], 1.0, of_rows)
-        for every, found in zip(moments, own.moments([objects[r] for r in tested]), strict=True):
-            every[tested] = found
+        fold = KernelMachine.fit(again, target, chosen, values[some], 1.0, of_rows)
+        for every, moment in zip(moments, fold.moments([objects[r] for r in tested]), strict=True):
+            every[tested] = moment
     held_out = slice(count if count < total else 0, None)
     return machine, (moments[0][held_out], moments[1][held_out])
 
@@ -555,8 +555,8 @@ def select(
     best: Selected | None = None
     count = len(train[1])
     of_train, of_truth = (
-        None if weights is None else weights[part]
-        for part in (slice(count), slice(count) if splits else slice(count, None))
+        None if weights is None else weights[chosen]
+        for chosen in (slice(count), slice(count) if splits else slice(count, None))
     )
     for kernel in kernels:
         rows = fitted_rows(kernel, target, *train)
@@ -567,9 +567,9 @@ def select(
             trials = [_refitted(kernel, target, train, split, of_train) for split in splits]
         else:
             trials = []
-            for own, tested in splits:
-                of_own = None if of_train is None else of_train[own]
-                solve = _solver(kernel, target, rows[0][own], truth[own], of_own)
+            for rows_of, tested in splits:
+                of_own = None if of_train is None else of_train[rows_of]
+                solve = _solver(kernel, target, rows[0][rows_of], truth[rows_of], of_own)
                 trials.append(_Trial(solve, rows[0][tested], tested))
         last = np.inf
         for penalty in penalties:
@@ -606,9 +606,9 @@ def _refitted(
 ) -> _Trial:  # fmt: skip
     """Return the trial with one part of the training objects and a kernel fitted to the others."""
     rows, tested = split
-    own: Any = clone(kernel)
-    some, others = ([train[0][row] for row in part] for part in split)
+    again: Any = clone(kernel)
+    some, others = ([train[0][row] for row in numbers] for numbers in split)
     values = train[1][rows]
-    fitted = fitted_rows(own, target, some, values)
+    fitted = fitted_rows(again, target, some, values)
     of_rows = None if weights is None else weights[rows]
-    return _held_out(own, target, fitted, values, others, of_rows)._replace(places=tested)
+    return _held_out(again, target, fitted, values, others, of_rows)._replace(places=tested)

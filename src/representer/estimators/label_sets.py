@@ -191,14 +191,14 @@ def sets_of(
     target: LabelSets, predictions: Sequence[Predictions]
 ) -> list[tuple[list[str], dict[str, float]]]:
     """Return the predicted labels of each object, and the probability of every label."""
-    names, found = [*map(str, target.labels)], []
+    names, sets = [*map(str, target.labels)], []
     for row in range(len(predictions[0].values)):
-        cells = [(own.values[row], own.probabilities) for own in predictions]
+        cells = [(column.values[row], column.probabilities) for column in predictions]
         there = [name for name, (value, _) in zip(names, cells, strict=True) if value]
         chances = {name: float(table[row, 1]) for name, (_, table) in zip(names, cells, strict=True)
                    if table is not None}  # fmt: skip
-        found.append((there, chances))
-    return found
+        sets.append((there, chances))
+    return sets
 
 
 def joined_labels(labels: Iterable[Any]) -> str:

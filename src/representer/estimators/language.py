@@ -128,8 +128,8 @@ def explain_next(
     constant += 0.0 if bias is None else centered(bias)[token].item()
     text = [words[number] for number in ids]
     parts = [
-        Contribution(with_gaps(text, at), tuple(t - 1 for t in at if t), "network", value)
-        for at, value in ngrams
+        Contribution(with_gaps(text, where), tuple(t - 1 for t in where if t), "network", value)
+        for where, value in ngrams
     ]
     return logits[token].item(), constant, parts
 
@@ -329,8 +329,8 @@ class LanguageModel(LanguageParameters, Estimator):
         Takes less memory than `predict_proba`.
         """
         best = [self._log_probabilities(ids)[0].max(0) for ids in self._encoded(X)]
-        numbers = np.array([int(one.indices) for one in best])
-        return numbers, np.exp([float(one.values) for one in best])
+        numbers = np.array([int(row.indices) for row in best])
+        return numbers, np.exp([float(row.values) for row in best])
 
     # ---- how it is done; what tasks, reports and serving call, too, has a public name
 
@@ -363,10 +363,10 @@ class LanguageModel(LanguageParameters, Estimator):
         """
         level: Level = self.level  # type: ignore[assignment]
         self.inputs_ = self.learn_inputs(count_tokens(lines["train"], level))
-        tokens = {part: self.inputs_.encode(of_part) for part, of_part in lines.items()}
-        for part, numbers in tokens.items():
-            name = {"train": "training", "valid": "validation"}.get(part, part)
-            least = 2 * streams_for(self, len(numbers)) if part == "train" else 1
+        tokens = {name: self.inputs_.encode(of_part) for name, of_part in lines.items()}
+        for key, numbers in tokens.items():
+            name = {"train": "training", "valid": "validation"}.get(key, key)
+            least = 2 * streams_for(self, len(numbers)) if key == "train" else 1
             problem = "" if has_words(numbers) else "has blank lines alone"
             if len(numbers) <= least:
                 problem = f"has {len(numbers)} token(s); more than {least} are needed"

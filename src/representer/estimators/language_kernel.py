@@ -74,13 +74,13 @@ class LanguageKernel:
         p = ngrams.probabilities(valid)[1:]
         best: tuple[float, float, float] | None = None
         for decay in DECAYS:
-            s, mass = (part[1:] for part in RecentTokens(decay).of_text(valid))
-            found: Any = minimize_scalar(
+            s, mass = (array[1:] for array in RecentTokens(decay).of_text(valid))
+            result: Any = minimize_scalar(
                 lambda weight, s=s, m=mass: -np.log(_mixed(p, s, m, weight)).mean(),
                 bounds=(0, MOST_CACHE), method="bounded",
             )  # fmt: skip
-            if best is None or found.fun < best[0]:
-                best = float(found.fun), decay, float(found.x)
+            if best is None or result.fun < best[0]:
+                best = float(result.fun), decay, float(result.x)
         assert best is not None
         cache = best[2] if best[2] > NEGLIGIBLE else 0.0
         return cls(ngrams, RecentTokens(best[1]), cache, time.perf_counter() - started)
@@ -101,13 +101,13 @@ class LanguageKernel:
         self, tokens: Tensor, state: KernelState | None = None, rows: slice = ALL
     ) -> tuple[Tensor, KernelState]:
         """Return log p of every token after each token of a text, see `Predictor`."""
-        given = tokens.cpu().numpy()
+        numbers = tokens.cpu().numpy()
         if state is None:
-            state = KernelState(given[:0], np.zeros(self.kernel.size_))
-        text = np.concatenate([state.last, given])
-        recent = self.recent.after(given, state.recent)
+            state = KernelState(numbers[:0], np.zeros(self.kernel.size_))
+        text = np.concatenate([state.last, numbers])
+        recent = self.recent.after(numbers, state.recent)
         is_short = rows == LAST or not self.cache
-        s = recent[None] if is_short else self.recent.read(given, state.recent)[rows]
+        s = recent[None] if is_short else self.recent.read(numbers, state.recent)[rows]
         contexts = self.kernel.numbers(text)[:, len(state.last) + 1 :]
         p = self.kernel.distributions(contexts[:, rows])
         mixed = _mixed(p, s, s.sum(axis=1, keepdims=True), self.cache)
@@ -124,17 +124,17 @@ class LanguageKernel:
         """
         text = np.array(ids)
         contexts = self.kernel.numbers(text)[:, -1:]
-        known = range(1, 1 + int((contexts[: self.kernel.order] >= 0).sum()))
-        steps = [self.kernel.distributions(contexts[:n])[0] for n in known]
+        lengths = range(1, 1 + int((contexts[: self.kernel.order] >= 0).sum()))
+        steps = [self.kernel.distributions(contexts[:n])[0] for n in lengths]
         steps.append(self.read(torch.from_numpy(text), rows=LAST)[0][0].exp().numpy())
         scores = [float(np.log(p[token]) - np.log(p).mean()) for p in steps]
-        places = [tuple(range(len(text) - n, len(text))) for n in known[:-1]]
-        named = [" ".join(words[ids[t]] for t in place) for place in places]
+        places = [tuple(range(len(text) - n, len(text))) for n in lengths[:-1]]
+        named = [" ".join(words[ids[t]] for t in span) for span in places]
         places.append(tuple(np.flatnonzero(text == token).tolist()))
         changes = zip([*named, RECENT], places, np.diff(scores), strict=True)
         parts = [
-            Contribution(what, tuple(t - 1 for t in place if t), "kernel", float(change))
-            for what, place, change in changes
+            Contribution(what, tuple(t - 1 for t in span if t), "kernel", float(change))
+            for what, span, change in changes
             if change
         ]
         return scores[-1], scores[0], parts
@@ -156,9 +156,9 @@ class LanguageKernel:
         saved = _Saved(len(tables), self.recent.decay, self.cache, self.seconds)
         run.write_json(DESCRIPTION, asdict(saved))
         arrays = {
-            f"{name}.{n}": torch.from_numpy(part)
+            f"{name}.{n}": torch.from_numpy(array)
             for n, table in enumerate(tables, 1)
-            for name, part in table._asdict().items()
+            for name, array in table._asdict().items()
         }
         run.write_tensors(ARRAYS, arrays)
 
@@ -178,7 +178,7 @@ class LanguageKernel:
                 raise ValueError("it does not hold the n-grams of each order")
 
         tensors, _ = files.tensors(ARRAYS, check)
-        tables = [NgramTable(*(tensors[name].numpy() for name in own)) for own in names]
+        tables = [NgramTable(*(tensors[name].numpy() for name in columns)) for columns in names]
         restored = KneserNey(ORDERS[level])
         files.parsed(ARRAYS, lambda: restored.restore(tables, size))
         return cls(restored, RecentTokens(saved.decay), saved.cache, saved.seconds)

@@ -65,8 +65,8 @@ def figures_of(
     loss = estimator.log_likelihood(tokens) if is_network else float(logs.mean())
     interval = perplexity_interval(logs, lines_of_tokens(tokens))
     halves = {
-        name: part._asdict() | figures(-estimator.part(name).log_likelihood(tokens), count, level)
-        for name, part in estimator.parts_.items()
+        name: half._asdict() | figures(-estimator.part(name).log_likelihood(tokens), count, level)
+        for name, half in estimator.parts_.items()
     }
     test = figures(-loss, count, level) | {"perplexity_interval": list(interval)}
     return {"test": test | surprise(estimator, tokens), "parts": halves}
@@ -124,8 +124,8 @@ def surprisals(estimator: LanguageModel, text: Tensor) -> list[dict[str, Any]]:
         strict=True,
     )  # fmt: skip
     return [
-        {"token": token, "bits": round(own, 2), "expected": guess, "chance": round(chance, 4)}
-        for token, own, guess, chance in rows
+        {"token": token, "bits": round(bits, 2), "expected": guess, "chance": round(chance, 4)}
+        for token, bits, guess, chance in rows
     ]
 
 
@@ -153,10 +153,10 @@ def explained_lines(estimator: LanguageModel, text: Tensor, top: int) -> list[di
     vocabulary = estimator.inputs_.vocabulary
     ends = [-1, *(text == vocabulary.END).nonzero()[:, 0].tolist()]
     lines = [text[a + 1 : b].tolist()[: WORDS + 1] for a, b in pairwise(ends) if b - a > WORDS + 1]
-    known = [line for line in lines[:SEARCHED] if vocabulary.UNKNOWN not in line][:EXAMPLES]
+    readable = [line for line in lines[:SEARCHED] if vocabulary.UNKNOWN not in line][:EXAMPLES]
     between = "" if estimator.inputs_.level == "char" else " "
-    beginnings = [between.join(vocabulary.decode(line[:-1])) for line in known]
-    truths = vocabulary.decode([line[-1] for line in known])
+    beginnings = [between.join(vocabulary.decode(line[:-1])) for line in readable]
+    truths = vocabulary.decode([line[-1] for line in readable])
     return _explained(estimator, beginnings, "token after", top, truths)
 
 

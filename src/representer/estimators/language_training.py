@@ -120,7 +120,7 @@ def _physical(text: str) -> list[str]:
 def hold_out(lines: list[str], fraction: float, level: Level) -> tuple[list[str], list[str]]:
     """Return the lines to train on and the last ones, to validate on; of one line, its tokens."""
     if len(lines) > 1:
-        train, valid = ([lines[k] for k in part] for part in cut(lines, (1 - fraction, fraction)))
+        train, valid = ([lines[k] for k in rows] for rows in cut(lines, (1 - fraction, fraction)))
         return train, valid
     tokens = tokens_of_line("".join(lines), level)
     first = len(tokens) - max(1, round(fraction * len(tokens)))
@@ -229,9 +229,9 @@ class JointPredictor:
         states: list[Any] = [None, None] if state is None else list(state)
         scores: list[Tensor] = []
         weighted = (self.kernel, self.pool.kernel), (self.network, self.pool.network)
-        for k, (part, weight) in enumerate(weighted):
-            if part is not None and weight:
-                logs, states[k] = part.read(tokens, states[k], rows)
+        for k, (model, weight) in enumerate(weighted):
+            if model is not None and weight:
+                logs, states[k] = model.read(tokens, states[k], rows)
                 scores.append(weight * logs)
         return torch.stack(scores).sum(0).log_softmax(-1), states
 
@@ -240,13 +240,13 @@ def log_likelihoods(predictor: Predictor, tokens: Tensor) -> Tensor:
     """Return the log-probability of each token of a text but the first ``(T - 1,)``, in nats."""
     # One tensor for all: results of each part, kept between its large temporary tensors, would keep
     # the next part from reusing their memory, gigabytes in a long text.
-    found = torch.empty(len(tokens) - 1, dtype=torch.float64)
+    values = torch.empty(len(tokens) - 1, dtype=torch.float64)
     state, predictor = None, _with_graphs(predictor)
     for start, length in fixed_segments(len(tokens) - 1, SEGMENT):
         logs, state = predictor.read(tokens[start : start + length], state)
         following = tokens[start + 1 : start + length + 1, None]
-        found[start : start + length] = logs.gather(1, following)[:, 0]
-    return found
+        values[start : start + length] = logs.gather(1, following)[:, 0]
+    return values
 
 
 def _with_graphs(predictor: Any) -> Any:
@@ -300,14 +300,14 @@ def network_config(parameters: LanguageParameters, vocabulary_size: int) -> Lang
         ArgumentError: If a value is out of its range.
     """
     p = parameters
-    own: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "vocabulary_size": vocabulary_size,
         "embedding_size": p.embedding_size or p.hidden_size,
         "decay": p.decay if p.decay in DECAYS else float(p.decay),
         "is_locked": p.locked,
         "cutoffs": tuple(p.cutoffs),
     }
-    return LanguageModelConfig(**in_common(p, LanguageModelConfig) | own)
+    return LanguageModelConfig(**in_common(p, LanguageModelConfig) | settings)
 
 
 def streams_for(parameters: LanguageParameters, tokens: int) -> int:
@@ -374,16 +374,16 @@ def training_task(
         tokens, following, is_first = batch
         result = wrapped(tokens, None if is_first else carried.value)
         carried.value = detached(result.state)
-        own = cast(LanguageNetwork, getattr(wrapped, "module", wrapped))
-        mean = own.output.loss(result.features, following) / following.numel()
+        network = cast(LanguageNetwork, getattr(wrapped, "module", wrapped))
+        mean = network.output.loss(result.features, following) / following.numel()
         penalty = activation_regularization(
             result.features, result.raw, p.activation_penalty, p.slowness_penalty
         )
         return Loss(mean + penalty, following.numel(), mean)
 
     def evaluate(trained: nn.Module, check: Callable[[], None]) -> dict[str, float]:
-        own = cast(LanguageNetwork, trained)
-        nats = negative_log_likelihood(own, valid, p.evaluation_rows, check)
+        network = cast(LanguageNetwork, trained)
+        nats = negative_log_likelihood(network, valid, p.evaluation_rows, check)
         metrics = figures(nats, len(valid) - 1, level)
         return {f"valid_{name}": value for name, value in metrics.items() if name != "tokens"}
 

@@ -106,7 +106,7 @@ class SoftmaxRegression:
             if moved is None:  # what float32 rounds away, float64 may tell
                 self._x, self._x_transposed = self._x.double(), self._x_transposed.double()
                 self._targets = self._targets.double()
-                moved = Weights(*(part.double() for part in self._weights))
+                moved = Weights(*(tensor.double() for tensor in self._weights))
             self._weights = moved
 
     def _newton_step(self, gradient: Gradient, chances: Tensor, penalty: float) -> Weights:
@@ -242,7 +242,7 @@ def _one_by_one(
     fits = [_label(features, column, weights) for column in values.astype(np.int64).T]
 
     def fit(penalty: float) -> Solution:
-        solved = [one(penalty) for one in fits]
+        solved = [fit(penalty) for fit in fits]
         return np.stack([rows for rows, _ in solved]), np.array([bias for _, bias in solved])
 
     return fit
@@ -292,7 +292,7 @@ def ridge_path(
     """
     weights = np.ones((len(targets), 1)) if weights is None else weights
     roots = np.sqrt(weights)
-    mean, base = (np.average(own, axis=0, weights=weights[:, 0]) for own in (features, targets))
+    mean, base = (np.average(table, axis=0, weights=weights[:, 0]) for table in (features, targets))
     x = (features - mean) * roots
     values, vectors = np.linalg.eigh(x.T @ x)
     rows = x @ vectors
@@ -321,7 +321,7 @@ def left_out_solver(
     """
     if not isinstance(target, Classes):
         path = ridge_path(features, as_columns(target, values), weights)
-        return lambda penalty: ((own := path(penalty))[:2], own[2])
+        return lambda penalty: ((solved := path(penalty))[:2], solved[2])
     seen, labels = np.unique(values, return_inverse=True)
     path = ridge_path(features, 2 * np.eye(len(seen))[labels] - 1, weights)
     truth, smoothing = torch.from_numpy(labels), len(seen) / (len(labels) + len(seen))

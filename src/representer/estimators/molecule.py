@@ -49,11 +49,11 @@ def balanced(
 
     A row without a target is never drawn.
     """
-    known = np.flatnonzero(~np.isnan(values))
-    draws = BalancedDraws(values[known].tolist(), width, generators.derive(seed, "order"))
+    measured = np.flatnonzero(~np.isnan(values))
+    draws = BalancedDraws(values[measured].tolist(), width, generators.derive(seed, "order"))
 
     def batches(epoch: int) -> list[list[int]]:
-        rows = known[draws.epoch(epoch)].tolist()
+        rows = measured[draws.epoch(epoch)].tolist()
         return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
 
     return replace(task, batches=batches)
@@ -63,16 +63,16 @@ def with_rate_by_examples(task: TrainingTask, factor: float, every: int) -> Trai
     """Return the task with a learning rate that falls after every so many examples."""
 
     def batches(epoch: int) -> list[list[tuple[Any, int]]]:
-        own = task.batches(epoch)
-        seen = epoch * sum(map(len, own))
+        inner = task.batches(epoch)
+        seen = epoch * sum(map(len, inner))
         described = []
-        for batch in own:
-            described.append([(one, seen + i) for i, one in enumerate(batch)])
+        for batch in inner:
+            described.append([(graph, seen + i) for i, graph in enumerate(batch)])
             seen += len(batch)
         return described
 
     def load(description: Sequence[tuple[Any, int]]) -> Any:
-        return task.load([one for one, _ in description])
+        return task.load([graph for graph, _ in description])
 
     def lr_scale(description: Sequence[tuple[Any, int]]) -> float:
         return factor ** (description[0][1] // every)

@@ -51,14 +51,14 @@ def ngram_contributions(
 
 def require_layers(layers: Iterable[nn.Module], cell: str) -> list[Layer]:
     """Return layers that have contributions."""
-    given = list(layers)
-    known = [x for x in given if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
-    if len(known) < len(given):
+    stack = list(layers)
+    readable = [x for x in stack if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
+    if len(readable) < len(stack):
         raise KindError(
             "the cell of the run", cell, "string-kernel, or one of the recurrent kernel machines",
             hint="Its output is not a sum of contributions.",
         )  # fmt: skip
-    return known
+    return readable
 
 
 def with_gaps(words: Sequence[str], positions: Sequence[int]) -> str:

@@ -96,10 +96,10 @@ class TrainingParameters:
         Raises:
             ArgumentError: A value is out of its range.
         """
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.type == "float" or (one.type == "float | None" and value is not None):
-                require(self, one.name, is_number(value), "a number")
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.type == "float" or (entry.type == "float | None" and value is not None):
+                require(self, entry.name, is_number(value), "a number")
         require_integers(self, 1, "epochs", "batch_size", "n_jobs", is_none_allowed=True)
         require_integers(self, 0, "max_steps", "evaluate_every")
         is_flag = type(self.verbose).__name__ in ("bool", "bool_")  # of Python or NumPy
@@ -165,7 +165,7 @@ class TargetParameters(TrainingParameters):
 
 def in_common(parameters: Any, configuration: type[Any]) -> dict[str, Any]:
     """Return the values of the parameters that a configuration has under the same names."""
-    names = [one.name for one in fields(configuration)]
+    names = [entry.name for entry in fields(configuration)]
     return {name: getattr(parameters, name) for name in names if hasattr(parameters, name)}
 
 
@@ -453,7 +453,7 @@ class GraphParameters(TargetParameters):
         can_differ = self.share_references or (self.network == "wl" and self.readout != "last")
         expected = "true, except for network wl with readout sum or levels"
         require(self, "share_references", can_differ, expected)
-        networks = {one.name: one for one in fields(self)}["network"].metadata["choices"]
+        networks = {entry.name: entry for entry in fields(self)}["network"].metadata["choices"]
         require_choices(self, network=networks, readout=GRAPH_READOUTS, initial=INITIALS)
         is_named = self.decay in GRAPH_DECAYS and (self.decay != "state" or self.network == "tree")
         is_decay = is_named or _is_decay(self.decay)

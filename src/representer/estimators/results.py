@@ -48,8 +48,8 @@ def result_columns(names: Sequence[str], values: NDArray[Any], target: Target) -
     table = values.reshape(len(values), -1)
     classes = classes_of(target) or [[]] * table.shape[1]
     return [
-        Column(name, table[:, k], own)
-        for k, (name, own) in enumerate(zip(names or [""], classes, strict=True))
+        Column(name, table[:, k], names_of)
+        for k, (name, names_of) in enumerate(zip(names or [""], classes, strict=True))
     ]
 
 
@@ -62,22 +62,22 @@ def sets_as_classes(
     those of each label, with the classes no and yes.
     """
     names = [column.name for column in columns]
-    tables = [np.stack([one.truth for one in columns], 1) > 0,
-              np.stack([one.values for one in predictions], 1) > 0]  # fmt: skip
+    tables = [np.stack([column.truth for column in columns], 1) > 0,
+              np.stack([column.values for column in predictions], 1) > 0]  # fmt: skip
     sets, codes = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
     truth, values = np.split(codes.reshape(-1), 2)
-    classes = [joined_labels(names[k] for k in np.flatnonzero(own)) for own in sets]
+    classes = [joined_labels(names[k] for k in np.flatnonzero(labels)) for labels in sets]
     chances = np.ones(len(values))
-    for one in predictions:
-        if one.probabilities is not None:
-            chances = chances * one.probabilities[np.arange(len(values)), one.values]
+    for of_target in predictions:
+        if of_target.probabilities is not None:
+            chances = chances * of_target.probabilities[np.arange(len(values)), of_target.values]
     return Column("", truth, classes), Predictions(values, chances=chances)
 
 
 def right_sets(columns: Sequence[Column], predictions: Sequence[Predictions]) -> NDArray[np.bool_]:
     """Return which objects have all labels right ``(N,)``; see `sets_as_classes`."""
     pairs = zip(columns, predictions, strict=True)
-    return np.all([column.truth == own.values for column, own in pairs], axis=0)
+    return np.all([column.truth == predicted.values for column, predicted in pairs], axis=0)
 
 
 def figures_of_sets(
@@ -90,7 +90,7 @@ def figures_of_sets(
     right = right_sets(columns, predictions)
     interval, _ = accuracy_interval(right, effective_count(np.asarray(digests)))
     truth = np.stack([column.truth for column in columns], 1)
-    scores = f1_scores(truth, np.stack([own.values for own in predictions], 1))
+    scores = f1_scores(truth, np.stack([column.values for column in predictions], 1))
     return scores | {"count": len(right), "accuracy": float(right.mean()),
                      "accuracy_interval": list(interval)}  # fmt: skip
 
@@ -100,18 +100,18 @@ def explain_rows(
     noun: str, top: int, targets: Sequence[str] = (),
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return the explanations of the objects in some rows, which they are numbered by."""
-    at = np.asarray(rows, dtype=np.intp)
-    own = [one.at(at) for one in predictions]
+    chosen_rows = np.asarray(rows, dtype=np.intp)
+    shown = [column.at(chosen_rows) for column in predictions]
     chosen = [objects[row] for row in rows]
-    return explanations_of(estimator, chosen, own, rows, noun, top, targets) if chosen else []
+    return explanations_of(estimator, chosen, shown, rows, noun, top, targets) if chosen else []
 
 
 def parameter_counts(estimator: Any, names: Mapping[str, str] | None = None) -> dict[str, int]:
     """Return the number of parameters of the kernel, of each submodule by name, and ``"all"``."""
     network: nn.Module | None = estimator.network_
     counts = {}
-    for name, part in () if network is None else (*network.named_children(), ("all", network)):
-        if size := sum(p.numel() for p in part.parameters()):
+    for name, module in () if network is None else (*network.named_children(), ("all", network)):
+        if size := sum(p.numel() for p in module.parameters()):
             counts[(names or {}).get(name, name)] = size
     counts = counts or {"all": 0}
     if not (machines := estimator.machines_):
@@ -123,7 +123,7 @@ def parameter_counts(estimator: Any, names: Mapping[str, str] | None = None) -> 
 def model_name(parts: Mapping[str, Part], network: str) -> str:
     """Return the name of what predicts: the parts that were not dropped."""
     return " + ".join(
-        network if name == NETWORK else name for name, part in parts.items() if part.share > 0
+        network if name == NETWORK else name for name, half in parts.items() if half.share > 0
     )
 
 
@@ -139,12 +139,12 @@ def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples:
     if X is None and y is not None:
         raise ArgumentError("X", None, f"the {nouns} that y belongs to")
     is_regression = isinstance(target, Numbers)
-    kind = "regression" if is_regression else "classification"
-    metrics, details = about(estimator, f"{kind} of {nouns}")
+    problem = "regression" if is_regression else "classification"
+    metrics, details = about(estimator, f"{problem} of {nouns}")
     details |= {"noun": noun, "nouns": nouns, "place": "row of X", "mistakes": [], "points": {}}
     wrong: list[int] = []
     details["data"] |= {"test": None, "sources": [], "labels": {}, "facts": _facts(estimator)}
-    metrics |= {"kind": kind, **_training(estimator)}
+    metrics |= {"kind": problem, **_training(estimator)}
     if machine := estimator.machine_:
         details["model"]["values"]["kernel"] = machine.description
     explained: list[dict[str, Any]] = []
@@ -176,7 +176,7 @@ def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples:
 def about(estimator: Estimator, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is known of every fitted estimator, as in metrics.json and details.json."""
     parts = estimator.parts_
-    seconds = [part.seconds for part in parts.values()]
+    seconds = [half.seconds for half in parts.values()]
     name = model_name(parts, estimator.network_name)
     metrics = {
         "task": "estimator",
@@ -186,7 +186,7 @@ def about(estimator: Estimator, what: str) -> tuple[dict[str, Any], dict[str, An
         "comparisons": [],
         "baselines": [],
         "verdict": "",
-        "parts": {name: part._asdict() for name, part in parts.items()},
+        "parts": {name: half._asdict() for name, half in parts.items()},
         "seconds": None if None in seconds else sum(filter(None, seconds)),
         "parameters": parameter_counts(estimator),
     }
@@ -259,8 +259,8 @@ def _columns(estimator: SupervisedEstimator, objects: Sequence[Any], y: Any) -> 
 
 def _labels(column: Column) -> list[str]:
     """Return the true values of a target as text; empty where unknown."""
-    known = set(column.known().tolist())
+    there = set(column.known().tolist())
     return [
-        "" if row not in known else column.classes[int(value)] if column.classes else f"{value:.6g}"
+        "" if row not in there else column.classes[int(value)] if column.classes else f"{value:.6g}"
         for row, value in enumerate(column.truth.tolist())
     ]

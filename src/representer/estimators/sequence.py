@@ -75,11 +75,11 @@ class SequenceInputs(Inputs):
             DataError: A sequence has another number of features; the message names its row.
         """
         if (self.name, self.base) != ("any", "one-hot") and not any(
-            isinstance(one, np.ndarray) for one in X
+            isinstance(sequence, np.ndarray) for sequence in X
         ):
             vectors = self.letters.vectors(self.base)
             return [vectors[codes] for codes in self.letters.encode(X)]
-        return [self._encode(one, row) for row, one in enumerate(X)]
+        return [self._encode(sequence, row) for row, sequence in enumerate(X)]
 
     def _encode(self, one: Any, row: int) -> Vectors:
         if isinstance(one, np.ndarray):
@@ -90,17 +90,17 @@ class SequenceInputs(Inputs):
             return one
         if not self.alphabet and len(one):
             raise DataError(f"X[{row}] has tokens; training had vectors of {self.width} features")
-        place = {token: k for k, token in enumerate(self.alphabet)}
-        codes = [place.get(token, len(place)) for token in one]
+        numbers = {token: k for k, token in enumerate(self.alphabet)}
+        codes = [numbers.get(token, len(numbers)) for token in one]
         return np.eye(self.width)[codes].reshape(len(codes), self.width)
 
     def collate(self, encoded: Sequence[Vectors], multiple: int = 1) -> tuple[Tensor, Tensor]:
         """Return padded sequences ``(B, T, d)`` and lengths ``(B,)``."""
-        lengths = torch.tensor([len(one) for one in encoded])
+        lengths = torch.tensor([len(codes) for codes in encoded])
         steps = max(1, int(lengths.max()))
         padded = torch.zeros(len(encoded), -(-steps // multiple) * multiple, self.width)
-        for row, one in enumerate(encoded):
-            padded[row, : len(one)] = torch.from_numpy(one)
+        for row, codes in enumerate(encoded):
+            padded[row, : len(codes)] = torch.from_numpy(codes)
         return padded, lengths
 
     def size(self, encoded: Vectors) -> int:
@@ -148,8 +148,8 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         if machine is None or not self.has_kmers:
             return super().explain_kernel(one, output)
         coefficients, constant = machine.centered(output)
-        found = machine.kernel.occurrences(one, coefficients)
-        parts = [Contribution(own.name, own.where, KERNEL, own.value) for own in found]
+        hits = machine.kernel.occurrences(one, coefficients)
+        parts = [Contribution(hit.name, hit.where, KERNEL, hit.value) for hit in hits]
         return machine.centered_score([one], output), constant, parts
 
     def explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         return inputs.width
 
     def exact(self, objects: Sequence[Any]) -> list[Tensor]:
-        return [torch.from_numpy(one) for one in self.inputs_.encode(objects)]
+        return [torch.from_numpy(codes) for codes in self.inputs_.encode(objects)]
 
     def names_of(self, one: Any) -> Sequence[str]:
         return [f"step {t}" for t in range(len(one))] if isinstance(one, np.ndarray) else one
@@ -221,7 +221,7 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         return digest_of(one.tobytes() if isinstance(one, np.ndarray) else repr(one))
 
     def learn_inputs(self, objects: Sequence[Any], seed: int) -> SequenceInputs:
-        vectors = next((one for one in objects if isinstance(one, np.ndarray)), None)
+        vectors = next((value for value in objects if isinstance(value, np.ndarray)), None)
         if vectors is not None:
             return SequenceInputs((), vectors.shape[1])
         if not any(map(len, objects)):
@@ -242,35 +242,35 @@ def read_sequences(X: Any) -> list[Any]:
     if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__"):
         fix = "Put a single sequence into a list."
         raise DataError(f"X is a {type(X).__name__}, not a list of sequences", fix=fix)
-    found = [_read(one, row) for row, one in enumerate(X)]
-    widths = sorted({one.shape[1] for one in found if isinstance(one, np.ndarray)})
-    are_vectors = [isinstance(one, np.ndarray) for one in found if len(one)]
+    sequences = [_read(x, row) for row, x in enumerate(X)]
+    widths = sorted({x.shape[1] for x in sequences if isinstance(x, np.ndarray)})
+    are_vectors = [isinstance(x, np.ndarray) for x in sequences if len(x)]
     if len(widths) > 1 or len(set(are_vectors)) > 1:
         problem = f"X has vectors of {widths} features" if len(widths) > 1 else "X mixes kinds"
         raise DataError(problem, fix="Pass only tokens, or only vectors of one length.")
     if not widths:
-        return found
-    return [np.zeros((0, widths[0])) if not len(one) else one for one in found]
+        return sequences
+    return [np.zeros((0, widths[0])) if not len(x) else x for x in sequences]
 
 
-def _read(one: Any, row: int) -> Any:
-    if isinstance(one, str):
-        return tuple(one)
-    if isinstance(one, Tensor):
-        one = one.detach().cpu().numpy()
-    if not isinstance(one, (list, tuple, np.ndarray)):
-        problem = f"X[{row}] is a {type(one).__name__}"
+def _read(value: Any, row: int) -> Any:
+    if isinstance(value, str):
+        return tuple(value)
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().numpy()
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        problem = f"X[{row}] is a {type(value).__name__}"
         raise DataError(
             problem, fix="Pass a string, a list of tokens or an array (time, features)."
         )
-    is_nested = len(one) > 0 and not isinstance(one[0], str) and np.ndim(one[0]) == 1
+    is_nested = len(value) > 0 and not isinstance(value[0], str) and np.ndim(value[0]) == 1
     if not is_nested:
-        if not all(isinstance(token, (str, int, np.integer)) for token in one):
+        if not all(isinstance(token, (str, int, np.integer)) for token in value):
             fix = "Tokens are texts or integers; vectors are rows of an array (time, features)."
             raise DataError(f"X[{row}] has a token that is no token", fix=fix)
-        return tuple(int(t) if isinstance(t, np.integer) else t for t in one)
+        return tuple(int(t) if isinstance(t, np.integer) else t for t in value)
     try:
-        array = np.asarray(one, dtype=np.float64)
+        array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.ndim != 2 or not np.isfinite(array).all():

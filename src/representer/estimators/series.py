@@ -101,9 +101,9 @@ class SeriesInputs(Inputs):
             parts = ((), ()) if kind == "series" else ((0.0,) * count, (1.0,) * count)
             return cls(*parts, count)
         table = np.concatenate(objects, axis=1)
-        known = [row[~np.isnan(row)] for row in table]
-        means = tuple(float(row.mean()) if len(row) else 0.0 for row in known)
-        spreads = [float(row.std()) if len(row) else 1.0 for row in known]
+        present = [row[~np.isnan(row)] for row in table]
+        means = tuple(float(row.mean()) if len(row) else 0.0 for row in present)
+        spreads = [float(row.std()) if len(row) else 1.0 for row in present]
         return cls(means, tuple(spread or 1.0 for spread in spreads), count)
 
     def encode(self, X: Sequence[Series]) -> list[NDArray[np.float32]]:
@@ -112,7 +112,7 @@ class SeriesInputs(Inputs):
         Raises:
             DataError: The number of channels differs from that in training.
         """
-        return [self._encode(one, row) for row, one in enumerate(X)]
+        return [self._encode(series, row) for row, series in enumerate(X)]
 
     def _encode(self, one: Series, row: int) -> NDArray[np.float32]:
         if len(one) != self.num_channels:
@@ -124,8 +124,8 @@ class SeriesInputs(Inputs):
         self, encoded: Sequence[NDArray[np.float32]], multiple: int = 1
     ) -> tuple[Tensor, Tensor]:
         """Return padded series ``(B, T, C)`` and lengths ``(B,)``."""
-        lengths = torch.tensor([one.shape[1] for one in encoded])
-        padded = pad_sequence([torch.from_numpy(one.T) for one in encoded], batch_first=True)
+        lengths = torch.tensor([table.shape[1] for table in encoded])
+        padded = pad_sequence([torch.from_numpy(table.T) for table in encoded], batch_first=True)
         rest = -padded.shape[1] % multiple
         return torch.nn.functional.pad(padded, (0, 0, 0, rest)), lengths
 
@@ -151,31 +151,31 @@ def read_series(X: Any) -> list[Series]:
         fix = "Put a single series into a list."
         raise DataError(f"X is a {type(X).__name__}; expected an array (N, C, T)", fix=fix)
     rows = np.asarray(X) if has_columns(X) else as_sequence(X, "X")
-    found = [_series(one, row) for row, one in enumerate(rows)]
-    for row, one in enumerate(found):
-        if len(one) != len(found[0]):
-            problem = f"X[{row}] has {len(one)} channels, X[0] has {len(found[0])}"
+    tables = [_series(value, row) for row, value in enumerate(rows)]
+    for row, table in enumerate(tables):
+        if len(table) != len(tables[0]):
+            problem = f"X[{row}] has {len(table)} channels, X[0] has {len(tables[0])}"
             raise DataError(problem, fix="Give all series the same channels; X is (N, C, T).")
-    return found
+    return tables
 
 
-def _series(one: Any, row: int) -> Series:
+def _series(value: Any, row: int) -> Series:
     try:
-        if isinstance(one, Tensor):
-            one = one.detach().cpu().numpy()
-        array = np.asarray(one, dtype=np.float64)
+        if isinstance(value, Tensor):
+            value = value.detach().cpu().numpy()
+        array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         problem = f"X[{row}] is no array of numbers (T,) or (C, T)"
         fix = "Give its channels equal lengths, with NaN where values are missing."
         raise DataError(problem, fix=fix) from None
     array = array[None] if array.ndim == 1 else array
     if array.ndim != 2 or not array.size:
-        raise DataError(f"X[{row}] has the shape {np.shape(one)}; expected (T,) or (C, T)")
+        raise DataError(f"X[{row}] has the shape {np.shape(value)}; expected (T,) or (C, T)")
     if np.isinf(array).any():
         fix = "Write NaN for a missing value, which is interpolated."
         raise DataError(f"X[{row}] contains infinity", fix=fix)
-    known = np.flatnonzero(~np.isnan(array).all(axis=0))
-    return array[:, : known[-1] + 1 if len(known) else 1]
+    filled = np.flatnonzero(~np.isnan(array).all(axis=0))
+    return array[:, : filled[-1] + 1 if len(filled) else 1]
 
 
 class SeriesHalves(SeriesParameters, SupervisedEstimator):
@@ -203,8 +203,8 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         return SeriesInputs.learn(self.standardize, objects)
 
     def _configure(self, inputs: SeriesInputs, width: int) -> SeriesNetworkConfig:
-        names = {one.name for one in fields(SeriesParameters)} & {
-            one.name for one in fields(SeriesNetworkConfig)
+        names = {field.name for field in fields(SeriesParameters)} & {
+            field.name for field in fields(SeriesNetworkConfig)
         }
         chosen = {name: getattr(self, name) for name in names}
         return SeriesNetworkConfig(inputs.num_channels, width, **chosen)
@@ -302,7 +302,7 @@ def _contributions(
 ) -> list[Contribution]:
     """Return the contribution of each filter at each step, or at the first and last of several."""
     ends = [(k, min(k + width, steps) - 1) for k in range(0, steps, width)]
-    places = [tuple(dict.fromkeys(own)) for own in ends]
+    places = [tuple(dict.fromkeys(names)) for names in ends]
     return [
         Contribution(name, where, half, value)
         for name, row in zip(names, values.tolist(), strict=True)

@@ -105,20 +105,20 @@ def filter_sum(model: SignalNetwork, signal: Tensor, label: int, width: int) -> 
     parts = []
     for step, values in enumerate(by_filter.tolist()):
         first = last[step] - config.filter_length + 1
-        at = max(skipped, first), min(last[step], signal.shape[1] - 1)
-        start, end = (sample / config.sampling_rate for sample in at)
+        samples = max(skipped, first), min(last[step], signal.shape[1] - 1)
+        start, end = (sample / config.sampling_rate for sample in samples)
         parts += [
-            Contribution(f"{name}, {start:.3f} to {end:.3f} s", at, NETWORK, value)
+            Contribution(f"{name}, {start:.3f} to {end:.3f} s", samples, NETWORK, value)
             for name, value in zip(names, values, strict=True)
         ]
-    at = skipped, signal.shape[1] - 1
-    start, end = (sample / config.sampling_rate for sample in at)
+    samples = skipped, signal.shape[1] - 1
+    start, end = (sample / config.sampling_rate for sample in samples)
     constant += centered(exact.head.bias[:width])[label].item()
     for values in of_powers:
         constant += (values @ exact.typical).item()
         effects = (values * (features[config.hidden_size :] - exact.typical)).tolist()
         parts += [
-            Contribution(f"power of {name}, {start:.3f} to {end:.3f} s", at, NETWORK, value)
+            Contribution(f"power of {name}, {start:.3f} to {end:.3f} s", samples, NETWORK, value)
             for name, value in zip(units, effects, strict=True)
         ]
     return outputs[label].item(), constant, parts
@@ -136,12 +136,12 @@ def details_of(
     count, length = window.shape
     moments: dict[int, float] = {}
     by_channel = [0.0] * count
-    for one in explanation.contributions:
-        if one.part == KERNEL:
-            for channel in one.where:
-                by_channel[channel] += one.contribution / len(one.where)
-        elif one.where[1] - one.where[0] < length - 1:  # else the power in the whole window
-            moments[one.where[1]] = moments.get(one.where[1], 0.0) + one.contribution
+    for term in explanation.contributions:
+        if term.part == KERNEL:
+            for channel in term.where:
+                by_channel[channel] += term.contribution / len(term.where)
+        elif term.where[1] - term.where[0] < length - 1:  # else the power in the whole window
+            moments[term.where[1]] = moments.get(term.where[1], 0.0) + term.contribution
     order = sorted(range(count), key=lambda channel: -abs(by_channel[channel]))[:TRACES]
     samples = np.unique(np.linspace(0, length - 1, min(length, POINTS)).round().astype(int))
     names = list(channels) or [str(channel) for channel in range(count)]
@@ -256,8 +256,8 @@ class SignalInputs(Inputs):
     @classmethod
     def learn(cls, kind: str, windows: Windows, montage: Montage) -> SignalInputs:
         """Return the inputs for training windows ``(N, C, T)``."""
-        own = Standardization.fit(kind, _recordings(windows))  # type: ignore[arg-type]
-        return cls(own, windows.shape[1], montage.channels, montage.sampling_rate)
+        standardization = Standardization.fit(kind, _recordings(windows))  # type: ignore[arg-type]
+        return cls(standardization, windows.shape[1], montage.channels, montage.sampling_rate)
 
     def encode(self, X: Any) -> list[Any]:
         """Return each window standardized ``(C, T)``."""
@@ -291,11 +291,11 @@ def check_windows(X: Any, stride: int) -> Windows:
     if isinstance(X, str) or not hasattr(X, "__len__"):
         raise DataError(f"X is a {type(X).__name__}; expected an array (N, C, T)")
     one_column = column_of(X) if has_columns(X) else X
-    rows = [_window(one, row) for row, one in enumerate(as_sequence(one_column, "X"))]
+    rows = [_window(window, row) for row, window in enumerate(as_sequence(one_column, "X"))]
     if not rows:
         return np.zeros((0, 1, stride), dtype=np.float32)
     for axis, what in enumerate(("channels", "samples")):
-        sizes = [one.shape[axis] for one in rows]
+        sizes = [window.shape[axis] for window in rows]
         common = Counter(sizes).most_common(1)[0][0]
         for row, size in enumerate(sizes):
             if size != common:
@@ -409,14 +409,14 @@ class SignalClassifier(SignalParameters, Classifier):
             X, self._montage = read_epochs(X, self.sampling_rate)
             if self.warm_start:
                 start = type(self).load(str(self.warm_start))
-                known = Montage(start.inputs_.names, start.sampling_rate_)
-                X, self._montage = rearranged(X, self._montage, known), known
+                montage = Montage(start.inputs_.names, start.sampling_rate_)
+                X, self._montage = rearranged(X, self._montage, montage), montage
         if not self.sampling_rate_:
             hint = "SignalClassifier(sampling_rate=250)"
             raise ArgumentError("sampling_rate", None, "the sampling rate in Hz", hint=hint)
         if validation is not None and is_epochs((pair := pair_of(validation))[0]):
-            known = Montage(self._montage.channels, self.sampling_rate_)
-            validation = known_channels(pair[0], known), pair[1]
+            montage = Montage(self._montage.channels, self.sampling_rate_)
+            validation = known_channels(pair[0], montage), pair[1]
         if self.warm_start:  # whose inputs do not tell the length, as `learn_inputs` does
             X = self.checked_objects(X)
             self._window_length = X.shape[2]
@@ -442,9 +442,9 @@ class SignalClassifier(SignalParameters, Classifier):
         """Train both halves, see `halves.fit_parts`; `groups` are subjects, whose classes count."""
         if self.recenter:
             names, X, y = [], [], []
-            for part, (objects, values) in parts.items():
-                own = (groups or {}).get(part)
-                names += [""] * len(objects) if own is None else map(str, own)
+            for name, (objects, values) in parts.items():
+                subjects = (groups or {}).get(name)
+                names += [""] * len(objects) if subjects is None else map(str, subjects)
                 X += [*objects]
                 y += [*values]
             self._known = self._named(self.checked_objects(X), names, y), {}
@@ -494,15 +494,15 @@ class SignalClassifier(SignalParameters, Classifier):
         return CrossSpectralKernel(self.sampling_rate_, views=views)
 
     def kernel_candidates(self, objects: Spectra) -> list[CrossSpectralKernel]:
-        known = tuple(objects.views)
-        choices = [(view,) for view in known] + ([known] if len(known) > 1 else [])
+        kept_views = tuple(objects.views)
+        choices = [(view,) for view in kept_views] + ([kept_views] if len(kept_views) > 1 else [])
         return [self._new_kernel(views) for views in choices]
 
     def kernel_objects(self, objects: Any) -> Spectra:
         windows = np.asarray(self.inputs_.encode(np.asarray(objects)))
         if self.machines_:
-            known = {view for machine in self.machines_ for view in machine.kernel.views}
-            spectra = self._new_kernel([view for view in VIEWS if view in known]).read(windows)
+            views = {view for machine in self.machines_ for view in machine.kernel.views}
+            spectra = self._new_kernel([view for view in VIEWS if view in views]).read(windows)
         else:
             features = len(BANDS) * windows.shape[1] ** 2
             is_small = len(windows) * features <= _MOST_VALUES
@@ -510,8 +510,9 @@ class SignalClassifier(SignalParameters, Classifier):
         if not self.recenter:
             return spectra
         names, moments = self._known or ({}, {})
-        known = [names.get(own, ("", 1.0)) for own in self.digests(objects).tolist()]
-        subjects, weights = np.array([own[0] for own in known]), np.array([own[1] for own in known])
+        pairs = [names.get(name, ("", 1.0)) for name in self.digests(objects).tolist()]
+        subjects = np.array([subject for subject, _ in pairs])
+        weights = np.array([weight for _, weight in pairs])
         moments = spectra.moments_of(subjects, weights) | moments
         return replace(spectra, subjects=subjects, moments=moments)
 
@@ -582,9 +583,9 @@ class SignalClassifier(SignalParameters, Classifier):
 
     def _recentering(self, machine: Any) -> Recentering:
         kernel = machine.kernel
-        known = {name: kernel.subjects_[name] for name in OF_SUBJECTS}
+        moments = {name: kernel.subjects_[name] for name in OF_SUBJECTS}
         parts = kernel.means_, kernel.scales_, machine.coefficients, machine.intercepts
-        return Recentering(kernel.views, *parts, **known)
+        return Recentering(kernel.views, *parts, **moments)
 
     def learn_subjects(
         self, machine: Any, objects: Spectra, scores: NDArray[np.float64], values: NDArray[Any]
@@ -612,11 +613,11 @@ class SignalClassifier(SignalParameters, Classifier):
         values = machine.kernel.transform(objects)[0] * coefficients
         sums: dict[tuple[Any, tuple[int, ...]], float] = {}  # over the features of a band
         for feature, value in zip(machine.kernel.features(), values.tolist(), strict=True):
-            place = feature.band, feature.channels
-            sums[place] = sums.get(place, 0.0) + value
+            band_channels = feature.band, feature.channels
+            sums[band_channels] = sums.get(band_channels, 0.0) + value
         parts = [
-            Contribution(f"{low:.3g} to {high:.3g} Hz, {self.inputs_.named(at)}", at, KERNEL, value)
-            for ((low, high), at), value in sums.items()
+            Contribution(f"{low:.3g} to {high:.3g} Hz, {self.inputs_.named(ch)}", ch, KERNEL, value)
+            for ((low, high), ch), value in sums.items()
         ]
         return machine.centered_score(objects, output), constant, parts
 
@@ -629,10 +630,10 @@ class SignalClassifier(SignalParameters, Classifier):
     def places_of(self, one: Windows, contributions: Sequence[Contribution]) -> Places:
         names: dict[tuple[int, ...], str]
         names = {(channel,): self.inputs_.named((channel,)) for channel in range(len(one))}
-        if not any(part.part == KERNEL for part in contributions):
+        if not any(term.part == KERNEL for term in contributions):
             names = {}
         rate = self.sampling_rate_
-        for first, last in sorted({own.where for own in contributions if own.part == NETWORK}):
+        for first, last in sorted({term.where for term in contributions if term.part == NETWORK}):
             names[first, last] = f"{first / rate:.3g} to {last / rate:.3g} s"
         nouns = "channel or time", "filter or band"
         return Places(names, "whole window", nouns, (), _positions)

@@ -155,7 +155,7 @@ class SupervisedEstimator(Estimator):
 
     def _warn(self, objects: Any) -> None:
         """Warn of objects that differ from those of the training."""
-        if empty := [row for row, one in enumerate(objects) if not self._has_content(one)]:
+        if empty := [row for row, item in enumerate(objects) if not self._has_content(item)]:
             shown = ", ".join(f"X[{row}]" for row in empty[:5]) + ", ..." * (len(empty) > 5)
             warnings.warn(
                 f"{len(empty):,} of {len(objects):,} {self.noun}s have nothing that training had: "
@@ -237,10 +237,10 @@ class SupervisedEstimator(Estimator):
         values = self.target_.encode(y)
 
         def divided(rows: Sequence[int], others: Sequence[int]) -> list[LabeledObjects]:
-            return [([objects[i] for i in part], values[part]) for part in (rows, others)]
+            return [([objects[i] for i in numbers], values[numbers]) for numbers in (rows, others)]
 
         parts: dict[str, LabeledObjects] = {}
-        known: dict[str, NDArray[Any]] = {}
+        of_part: dict[str, NDArray[Any]] = {}
         crossed = None
         if self.conformal is not None and self.calibration == "cross":
             crossed = cross_scores(self, objects, y, values, groups, weights, digests)
@@ -250,14 +250,14 @@ class SupervisedEstimator(Estimator):
             rows, held_out = splits.calibration(seed, self.conformal)
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
             if groups is not None:
-                known[CALIBRATION] = groups[held_out]
+                of_part[CALIBRATION] = groups[held_out]
             digests = digests[rows]
             groups = None if groups is None else groups[rows]
             weights = None if weights is None else weights[rows]
             if isinstance(self.target_, Numbers) and not start:  # its means are learned
                 self.target_ = self.find_target(values[:, 0] if self.target_.is_single else values)
         parts |= {"train": (objects, values), "valid": ([], values[:0])}
-        known |= {} if groups is None else {"train": groups}
+        of_part |= {} if groups is None else {"train": groups}
         weighted = {} if weights is None else {"train": weights}
         if validation is not None:
             others, wanted = pair_of(validation)
@@ -268,13 +268,13 @@ class SupervisedEstimator(Estimator):
             rows, held_out = splits.held_out(share, seed)
             parts["train"], parts["valid"] = divided(rows, held_out)
             if groups is not None:
-                known |= {"train": groups[rows], "valid": groups[held_out]}
+                of_part |= {"train": groups[rows], "valid": groups[held_out]}
             if weights is not None:
                 weighted = {"train": weights[rows], "valid": weights[held_out]}
         self.inputs_ = start.inputs_ if start else self.learn_inputs(parts["train"][0], seed)
         network = self.new_network(seed) if self.has_network else None
         start_from(start, network, str(self.warm_start))
-        self.fit_parts(UnsavedRun(), network, parts, seed, groups=known, sample_weights=weighted)
+        self.fit_parts(UnsavedRun(), network, parts, seed, groups=of_part, sample_weights=weighted)
         if crossed is not None:
             self.conformal_ = calibrated(self, *crossed)
         self.n_features_in_ = 1
@@ -294,16 +294,16 @@ class SupervisedEstimator(Estimator):
         objects = self.checked_objects(X)
         scale, offset = self.target_.unit
         here, explanations = self.on_cpu(), []
-        for one, prediction in zip(objects, here.predict(objects), strict=True):
-            ((scores, _), *_) = here.moments([one])
+        for item, prediction in zip(objects, here.predict(objects), strict=True):
+            ((scores, _), *_) = here.moments([item])
             output = int(scores[0].argmax())
             score, constant, parts = self.pool_.explain(
-                lambda: self.explain_kernel(one, output),  # noqa: B023  (called at once)
-                lambda: here._explain_network(one, output),  # noqa: B023
+                lambda: self.explain_kernel(item, output),  # noqa: B023  (called at once)
+                lambda: here._explain_network(item, output),  # noqa: B023
             )
-            scaled = [part._replace(contribution=part.contribution * scale) for part in parts]
+            scaled = [term._replace(contribution=term.contribution * scale) for term in parts]
             numbers = score * scale + offset, constant * scale + offset
-            explanations.append(self.explained(one, prediction, *numbers, scaled, k))
+            explanations.append(self.explained(item, prediction, *numbers, scaled, k))
         return explanations
 
     def coverage(self, X: Any, y: Any, *, groups: Any = None) -> Any:
@@ -329,7 +329,7 @@ class SupervisedEstimator(Estimator):
         for k, column in enumerate(columns_of(self.target_)):
             rows, truth = known_values(self.target_, values, k)
             if fitted.by == "class":
-                bound: Any = [fitted.strata[k].get(str(column.names[own]), 1.0) for own in truth]  # type: ignore[union-attr]
+                bound: Any = [fitted.strata[k].get(str(column.names[c]), 1.0) for c in truth]  # type: ignore[union-attr]
             else:
                 bound = fitted.of_rows(len(values), names)[k][rows]
             inside = scores[k] <= bound
@@ -379,20 +379,20 @@ class SupervisedEstimator(Estimator):
         objects = self.checked_objects(X)
         self._warn(objects)
         moments = self.moments(objects)
-        if not all(np.isfinite(part).all() for pair in moments for part in pair):
+        if not all(np.isfinite(moment).all() for pair in moments for moment in pair):
             raise DataError(f"the {NOT_FINITE}", fix="Train it again.")
         return moments
 
     def moments(self, objects: Any) -> list[Moments]:
         """Return the same of checked objects, finite or not."""
         network: Any = [None] * len(self.targets_)
-        if any(one.pool.network for one in self.targets_):
+        if any(target.pool.network for target in self.targets_):
             network = network_moments(self, self.inputs_.encode(objects))
-        has_kernel = any(one.pool.kernel for one in self.targets_)
-        own, result = self.kernel_objects(objects) if has_kernel else None, []
-        for one, beside in zip(self.targets_, network, strict=True):
-            kernel = one.machine.moments(own) if one.machine and one.pool.kernel else None
-            result.append(one.pool.moments(kernel, beside))
+        has_kernel = any(target.pool.kernel for target in self.targets_)
+        read, result = self.kernel_objects(objects) if has_kernel else None, []
+        for target, beside in zip(self.targets_, network, strict=True):
+            kernel = target.machine.moments(read) if target.machine and target.pool.kernel else None
+            result.append(target.pool.moments(kernel, beside))
         return result
 
     def _fitted_conformal(self) -> Conformal:
@@ -470,7 +470,7 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         if self.conformal_ is not None:
             sets = self.conformal_.sets(tables, classes_of(self.target_))
         pairs = zip(tables, sets, strict=True)
-        return [Predictions(table.argmax(axis=1), table, sets=own) for table, own in pairs]
+        return [Predictions(table.argmax(axis=1), table, sets=inside) for table, inside in pairs]
 
     def predict_set(self, X: Any, *, groups: Any = None) -> list[Any]:
         """Return the labels in the prediction set of each object, the most probable first.
@@ -489,19 +489,19 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         Raises:
             ArgumentError: The estimator was fitted without `conformal`.
         """
-        found = self._fitted_conformal()
+        conformal = self._fitted_conformal()
         chances = self.predict_proba(X)
         is_single = isinstance(self.target_, Classes)
         tables = [chances] if is_single else chances
         columns = self.target_.columns if isinstance(self.target_, ClassTable) else (self.target_,)
         names = None if groups is None else np.asarray(as_sequence(groups, "groups"))
-        inside_of = found.sets(tables, [column.names for column in columns], names)
+        inside_of = conformal.sets(tables, [column.names for column in columns], names)
         sets = [
             [
                 tuple(column.names[k] for k in np.argsort(-p, kind="stable") if inside[k])
-                for p, inside in zip(table, own, strict=True)
+                for p, inside in zip(table, within, strict=True)
             ]
-            for column, table, own in zip(columns, tables, inside_of, strict=True)
+            for column, table, within in zip(columns, tables, inside_of, strict=True)
         ]
         return sets[0] if is_single else sets
 
@@ -512,7 +512,7 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         tables = [chances] if isinstance(self.target_, Classes) else chances
         if target is not None:  # whose classes may be more
             columns: Any = zip(columns_of(target), columns_of(self.target_), tables, strict=True)
-            tables = [chances_of(one, fitted, table) for one, fitted, table in columns]
+            tables = [chances_of(column, fitted, table) for column, fitted, table in columns]
         return class_scores(tables, values)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -526,7 +526,7 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
             return self.target_.predicted(chances > self.thresholds_)
         if isinstance(self.target_, Classes):
             return classes[chances.argmax(axis=1)]
-        columns = [own[p.argmax(axis=1)] for own, p in zip(classes, chances, strict=True)]
+        columns = [labels[p.argmax(axis=1)] for labels, p in zip(classes, chances, strict=True)]
         kinds = {column.dtype.kind for column in columns}
         result = np.empty((len(columns[0]), len(columns)), dtype=object)
         for k, column in enumerate(columns):
@@ -593,12 +593,12 @@ class Regressor(RegressorMixin, SupervisedEstimator):
             return_std: Also return standard deviations of the same shape, which mix those of the
                 parts and are calibrated on the validation data.
         """
-        found, means, deviations = self.checked_moments(X), [], []
+        every, means, deviations = self.checked_moments(X), [], []
         units = zip(self.target_.means, self.target_.scales, strict=True)
-        for moments, (mean, scale), own in zip(found, units, self.targets_, strict=True):
+        for moments, (mean, scale), joint in zip(every, units, self.targets_, strict=True):
             # one of a half without the other
-            left = next(iter(own.calibrations.values()), UNCALIBRATED)
-            calibration = own.calibrations.get(self.answer, left)
+            left = next(iter(joint.calibrations.values()), UNCALIBRATED)
+            calibration = joint.calibrations.get(self.answer, left)
             means.append(mean + scale * moments[0])
             deviations.append(calibration.deviations(scale**2 * moments[1]))
         mean = self._shaped(np.concatenate(means, axis=1))
@@ -629,10 +629,10 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         Raises:
             ArgumentError: The estimator was fitted without `conformal`.
         """
-        found = self._fitted_conformal()
+        fitted = self._fitted_conformal()
         mean, deviation = self.predict(X, return_std=True)
         names = None if groups is None else np.asarray(as_sequence(groups, "groups"))
-        half = found.half_widths(deviation.reshape(len(deviation), -1), names).reshape(mean.shape)
+        half = fitted.half_widths(deviation.reshape(len(deviation), -1), names).reshape(mean.shape)
         return mean - half, mean + half
 
     def suggest(
@@ -670,16 +670,16 @@ class Regressor(RegressorMixin, SupervisedEstimator):
             Ginsbourger et al., Kriging Is Well-Suited to Parallelize Optimization, 2010.
         """
         check_is_fitted(self)
-        found = suggestions(
+        chosen = suggestions(
             self, pool, k, maximize=maximize, costs=costs, allowed=allowed, best=best, target=target
         )
-        return np.array([one.position for one in found], np.int64)
+        return np.array([suggestion.position for suggestion in chosen], np.int64)
 
     def conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any], target: Any = None
     ) -> list[NDArray[np.float64]]:
         tables = self.predict(objects, return_std=True)
-        means, deviations = (own.reshape(values.shape) for own in tables)
+        means, deviations = (array.reshape(values.shape) for array in tables)
         return number_scores(means, deviations, values)
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

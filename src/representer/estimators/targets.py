@@ -98,8 +98,8 @@ class Classes:
         """Return the mean cross-entropy, weighted ``(N, 1)`` and summed over members."""
         members = outputs if outputs.dim() == 3 else outputs[None]
         if weights is None:
-            return sum((F.cross_entropy(own, values) for own in members), members.new_zeros(()))
-        losses = [F.cross_entropy(own, values, reduction="none") for own in members]
+            return sum((F.cross_entropy(m, values) for m in members), members.new_zeros(()))
+        losses = [F.cross_entropy(m, values, reduction="none") for m in members]
         return (torch.stack(losses) * weights[:, 0].to(members)).mean(1).sum()
 
     def probabilities(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -140,13 +140,13 @@ class ClassTable:
             DataError: A target has fewer than two classes, or one of its labels occurs once.
         """
         table = _label_table(y)
-        found = []
+        columns = []
         for k in range(table.shape[1]):
             rows = [row for row, label in enumerate(table[:, k]) if not _is_missing(label)]
-            found.append(
+            columns.append(
                 _classes({row: table[row, k] for row in rows}, f", {k}", f" in column {k}")
             )
-        return cls(tuple(found))
+        return cls(tuple(columns))
 
     @property
     def widths(self) -> list[int]:
@@ -197,8 +197,8 @@ class ClassTable:
         for k, logits in enumerate(members.split(self.widths, dim=-1)):
             is_known = ~values[:, k].isnan()
             wanted = values[is_known, k].long()
-            for own in logits[:, is_known]:
-                losses = F.cross_entropy(own, wanted, reduction="none")
+            for member in logits[:, is_known]:
+                losses = F.cross_entropy(member, wanted, reduction="none")
                 if weights is not None:
                     losses = losses * weights[is_known, k].to(losses)
                 total = total + losses.sum()
@@ -208,7 +208,7 @@ class ClassTable:
     def probabilities(self, outputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return the class probabilities of each target, averaged over members ``(N, C)``."""
         parts = np.split(outputs, np.cumsum(self.widths)[:-1], axis=-1)
-        return [own.probabilities(part) for own, part in zip(self.columns, parts, strict=True)]
+        return [column.probabilities(z) for column, z in zip(self.columns, parts, strict=True)]
 
     def metrics(
         self, outputs: NDArray[np.float64], values: NDArray[Any],
@@ -241,10 +241,10 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
         only = f"one class, {next(iter(rows))!r}" if rows else "no label"
         problem = f"y has {only}{where}; a classifier needs at least two classes"
         raise DataError(problem, fix="Add examples of another class.")
-    for label, own in rows.items():
-        if len(own) == 1 and isinstance(label, float) and not label.is_integer():
-            place = f"y[{own[0]}{column}]"
-            problem = f"Unknown label type: {place} is {label!r}, a continuous number"
+    for label, rows_of in rows.items():
+        if len(rows_of) == 1 and isinstance(label, float) and not label.is_integer():
+            name = f"y[{rows_of[0]}{column}]"
+            problem = f"Unknown label type: {name} is {label!r}, a continuous number"
             raise DataError(problem, fix="Use a regressor.")
     if len(rows) == len(labels) >= SEVERAL:
         problem = f"all {len(rows)} labels of y differ{where}; classes have several examples"
@@ -332,15 +332,15 @@ class Numbers:
         """Return the targets with the means and scales of known values ``(N,)`` or ``(N, K)``."""
         values = _as_numbers(y)
         for k in range(values.shape[1]):
-            known = values[~np.isnan(values[:, k]), k]
-            place = "y" if np.ndim(y) == 1 else f"y[:, {k}]"
-            if len(known) < 2 or np.ptp(known) == 0:
-                what = f"the one value {known[0]:g}" if len(known) else "no value"
-                raise DataError(f"{place} has {what}; there is nothing to learn")
-            size, spread = np.abs(known).max(), np.ptp(known)
+            present = values[~np.isnan(values[:, k]), k]
+            name = "y" if np.ndim(y) == 1 else f"y[:, {k}]"
+            if len(present) < 2 or np.ptp(present) == 0:
+                what = f"the one value {present[0]:g}" if len(present) else "no value"
+                raise DataError(f"{name} has {what}; there is nothing to learn")
+            size, spread = np.abs(present).max(), np.ptp(present)
             if size > 1 / _SMALLEST or spread < _SMALLEST:
                 shown = f"values of size {size:g} that differ by {spread:g}, whose squares"
-                raise DataError(f"{place} has {shown} overflow", fix="Give them another unit.")
+                raise DataError(f"{name} has {shown} overflow", fix="Give them another unit.")
         means, scales = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
         return cls(tuple(means.tolist()), tuple(scales.tolist()), np.ndim(y) == 1)
 
@@ -369,7 +369,7 @@ class Numbers:
         """
         members = outputs if outputs.dim() == 3 else outputs[None]
         is_known = ~values.isnan()
-        means, scales = (values.new_tensor(part) for part in (self.means, self.scales))
+        means, scales = (values.new_tensor(moments) for moments in (self.means, self.scales))
         # in float64, since a mean may be large beside the scale, as of dates in seconds
         wanted = torch.where(is_known, (values - means) / scales, 0.0).to(members)
         errors = (members - wanted).square() * is_known
@@ -430,7 +430,7 @@ def classes_of(target: Target) -> list[list[str]]:
     columns = columns_of(target)
     if isinstance(target, LabelSets):
         return [["no", "yes"] for _ in target.labels]
-    return [[str(name) for name in one.names] for one in columns if isinstance(one, Classes)]
+    return [[str(name) for name in c.names] for c in columns if isinstance(c, Classes)]
 
 
 def known_values(target: Target, values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -438,8 +438,8 @@ def known_values(target: Target, values: NDArray[Any], k: int) -> tuple[NDArray[
     if isinstance(target, Classes | LabelSets):
         return np.arange(len(values)), values
     rows = np.flatnonzero(~np.isnan(values[:, k]))
-    known = values[rows, k]
-    return rows, known[:, None] if isinstance(target, Numbers) else known.astype(np.int64)
+    present = values[rows, k]
+    return rows, present[:, None] if isinstance(target, Numbers) else present.astype(np.int64)
 
 
 def splits_of(
@@ -544,9 +544,9 @@ def _is_number(value: Any) -> bool:
 
 def checked_weights(sample_weight: Any, objects: Any) -> NDArray[np.float64]:
     """Return the weights of objects ``(N,)``."""
-    given = as_sequence(column_of(sample_weight), "sample_weight")
-    require_same_length(objects, given, "sample_weight")
-    weights = _as_numbers(given)[:, 0]
+    sequence = as_sequence(column_of(sample_weight), "sample_weight")
+    require_same_length(objects, sequence, "sample_weight")
+    weights = _as_numbers(sequence)[:, 0]
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         row = int(np.argmin(np.where(np.isfinite(weights), weights, -np.inf)))
         problem = f"sample_weight[{row}] is {weights[row]:g}"
@@ -561,10 +561,10 @@ def score_weights(sample_weight: Any, truth: NDArray[Any]) -> NDArray[np.float64
 
 def are_known_values(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return where there are values to score with, or raise a `DataError` if nowhere."""
-    known = ~np.isnan(values)
-    if not known.any():
+    is_known = ~np.isnan(values)
+    if not is_known.any():
         raise DataError("y has no known value", fix="Score with rows whose target is known.")
-    return known
+    return is_known
 
 
 def groups_of(groups: Any, X: Any) -> NDArray[np.str_]:

@@ -210,11 +210,11 @@ def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
     layers = layers_of(network)
     scale = estimator.target_.unit[0] * estimator.pool_.network
     readout = stack_readout(layers, x, [scale * each for each in evidence.weights])
-    found: dict[str, Any] = {"layers": sum(layer.num_layers for layer in layers)}
+    details: dict[str, Any] = {"layers": sum(layer.num_layers for layer in layers)}
     if isinstance(layers[0], StringKernelRNN):
-        return found | {"units": _units(estimator, readout, words, x)}
+        return details | {"units": _units(estimator, readout, words, x)}
     rows = [{**row._asdict(), "word": words[row.step]} for row in readout.rows(top)]
-    return found | {"steps": rows}
+    return details | {"steps": rows}
 
 
 def _units(
@@ -230,10 +230,10 @@ def _units(
             "half_life": _half_life(estimator, readout, unit, x),
             "ngrams": [
                 {
-                    "text": with_gaps(words, sorted(one.positions)),
-                    "contribution": one.contribution,
+                    "text": with_gaps(words, sorted(ngram.positions)),
+                    "contribution": ngram.contribution,
                 }
-                for one in readout.ngrams(unit, NEAR)
+                for ngram in readout.ngrams(unit, NEAR)
             ],
         }
         for unit in strongest
@@ -243,13 +243,13 @@ def _units(
 def _half_life(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tensor) -> float | None:
     """Return the half-life of a unit of the first layer in words; None if it never forgets."""
     marks = len(estimator.inputs_.vocabulary.MARKS)  # marks are not words
-    known = estimator.inputs_.vocabulary.words[marks:]
+    words_known = estimator.inputs_.vocabulary.words[marks:]
     vectors = estimator.network_.embedding.weight.detach()[marks:]
-    direction, own = divmod(unit, readout.parts[0].hidden_size)
-    part = readout.parts[direction]
-    assert isinstance(part, StringKernelRNN)
+    direction, index = divmod(unit, readout.parts[0].hidden_size)
+    layer = readout.parts[direction]
+    assert isinstance(layer, StringKernelRNN)
     read = x.double().flip(0) if direction else x.double()
-    card = reference_card(part, own, known, vectors, k=1, data=[read])
+    card = reference_card(layer, index, words_known, vectors, k=1, data=[read])
     return card.half_life if card.half_life != float("inf") else None
 
 
@@ -330,7 +330,7 @@ class TextInputs:
     ) -> Callable[[int], Sequence[Sequence[int]]]:
         """Return the function from an epoch to batches of texts of similar length."""
         is_stored = isinstance(encoded, Stored)
-        lengths = document_lengths(encoded) if is_stored else [len(one) for one in encoded]
+        lengths = document_lengths(encoded) if is_stored else [len(x) for x in encoded]
         return lambda epoch: length_buckets(lengths, batch_size, seed, epoch)
 
 
@@ -481,8 +481,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             words, features = network.embedding.weight.shape
             derived = generators.derive(seed, "vectors") % 2**32
             documents = sampled(inputs.documents)
-            found = cooccurrence_vectors(documents, words, features, derived)
-            matrix = torch.from_numpy(found)
+            table = cooccurrence_vectors(documents, words, features, derived)
+            matrix = torch.from_numpy(table)
         else:
             network.embedding.weight.requires_grad_(not self.freeze_embeddings)
             return
@@ -513,7 +513,8 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             width, output = slice(output, output + 1), 0
         result = ngram_sum(self.network_, self.inputs_.vocabulary.encode(words), output, width)
         parts = [
-            Contribution(with_gaps(words, at), at, NETWORK, value) for at, value in result.ngrams
+            Contribution(with_gaps(words, where), where, NETWORK, value)
+            for where, value in result.ngrams
         ]
         return result.score, result.constant, parts
 
@@ -524,16 +525,16 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             machine, output = machine.only(output), 0
         coefficients, constant = machine.centered(output)
         score = machine.centered_score([one], output)
-        joined, found = machine.kernel.occurrences(one)
+        joined, occurrences = machine.kernel.occurrences(one)
         words, parts = joined.split(), []
         spaces = np.cumsum([letter == " " for letter in joined])
-        for column, view, where, value in found:
+        for column, view, where, value in occurrences:
             if view == WORDS:
-                what, at = " ".join(words[t] for t in where), where
+                what, steps = " ".join(words[t] for t in where), where
             else:  # characters of one of the joined words, maybe with the space before or after it
                 what = f"'{''.join(joined[t] for t in where)}'"
-                at = (int(spaces[where[1] - 1]) - 1,)
-            parts.append(Contribution(what, at, KERNEL, value * float(coefficients[column])))
+                steps = (int(spaces[where[1] - 1]) - 1,)
+            parts.append(Contribution(what, steps, KERNEL, value * float(coefficients[column])))
         fixed, shares = machine.kernel.vector_shares(one, coefficients)
         for where, value in shares:
             what = f"{' … '.join(words[t] for t in where)} (vectors)"
@@ -560,9 +561,9 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         return {"tokenizer": self.inputs_.tokenizer, "max_length": self.inputs_.max_length}
 
     def _load_inputs(self, files: RunFiles, values: Any) -> TextInputs:
-        known = from_values(_SavedInputs, values)
+        saved = from_values(_SavedInputs, values)
         vocabulary = Vocabulary.from_json(files.text(VOCABULARY), file=files.folder / VOCABULARY)
-        return TextInputs(vocabulary, known.tokenizer, known.max_length)
+        return TextInputs(vocabulary, saved.tokenizer, saved.max_length)
 
 
 class TextClassifier(TextNetwork, Classifier):

@@ -18,14 +18,14 @@ def bundled(module: str) -> str:
     annotations are not evaluated, so that their names are left out. Names of `PLAIN` replace
     those of the library and of torch.
     """
-    own = _Module(module)
-    bundle = _Bundle(own)
-    for statement in own.body:
-        bundle.add_names_of(own, statement)
+    main = _Module(module)
+    bundle = _Bundle(main)
+    for statement in main.body:
+        bundle.add_names_of(main, statement)
     imports = sorted(bundle.imports, key=lambda line: (not line.startswith("import"), line))
-    docstring = ast.get_docstring(own.tree) or ""
+    docstring = ast.get_docstring(main.tree) or ""
     parts = [f'"""{docstring}"""', "from __future__ import annotations", "\n".join(imports)]
-    body = [own.source_of(statement) for statement in own.body]
+    body = [main.source_of(statement) for statement in main.body]
     return "\n\n".join([*parts, *bundle.parts, *body]) + "\n"
 
 
@@ -33,11 +33,11 @@ class _Module:
     """A parsed module of this library."""
 
     def __init__(self, name: str) -> None:
-        found = importlib.util.find_spec(name)
-        assert found is not None
-        assert found.origin is not None
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
         self.name = name
-        self.source = Path(found.origin).read_text(encoding="utf-8")
+        self.source = Path(spec.origin).read_text(encoding="utf-8")
         self.tree = ast.parse(self.source)
         self.lines = self.source.splitlines()
         self.imported: dict[str, tuple[str, str]] = {}  # by local name
@@ -48,8 +48,8 @@ class _Module:
                 continue
             if isinstance(statement, ast.ImportFrom):
                 for alias in statement.names:
-                    own = statement.module or "", alias.name
-                    self.imported[alias.asname or alias.name] = own
+                    source = statement.module or "", alias.name
+                    self.imported[alias.asname or alias.name] = source
             elif isinstance(statement, ast.Import):
                 for alias in statement.names:
                     self.imported[alias.asname or alias.name] = alias.name, ""

@@ -138,9 +138,9 @@ def _step_function(
     x, *state = step.example
     sizes = {
         "INPUT": x.numel(), "OUTPUT": math.prod(outputs[0].shape),
-        "STATE": sum(part.numel() for part in state),
+        "STATE": sum(tensor.numel() for tensor in state),
     }  # fmt: skip
-    starts = code.constant(torch.cat([part.float().flatten() for part in state or [x[:0]]]))
+    starts = code.constant(torch.cat([tensor.float().flatten() for tensor in state or [x[:0]]]))
     lines = [f"{scope}void {name}_start({_POINTERS['start']})", "{"]
     lines += [f"    memcpy(state, {starts.name}, sizeof(float) * {sizes['STATE']});", "}", ""]
     lines += [f"{scope}void {name}_step({_POINTERS['step']})", "{", "    int i, k;"]
@@ -157,22 +157,22 @@ def _both_directions(model: Any, code: _Code, name: str) -> tuple[dict[str, int]
         last = k == model.num_layers - 1
         target = "output" if last else f"work + {k % 2 * width} * steps"
         for reverse in (False, True):
-            own = f"{name}_{k}{'b' if reverse else 'f'}"
+            way = f"{name}_{k}{'b' if reverse else 'f'}"
             described = interface(model.part(k, reverse).eval(), state=True)
             x, *state = described.example({"time": 1, "batch": 1})
             module = (
                 _Turned(described.module, x, model.batch_first) if reverse else described.module
             )
             step = _Step(module, (x, *map(torch.zeros_like, state)))
-            found, functions = _step_function(step, code, own, "static ")
-            sizes = sizes or {"INPUT": found["INPUT"], "OUTPUT": width}
-            code.work.append(f"static float {own}_state[{found['STATE'] + 1}];")
-            code.sizes.append(found["STATE"] + 1)
+            inner, functions = _step_function(step, code, way, "static ")
+            sizes = sizes or {"INPUT": inner["INPUT"], "OUTPUT": width}
+            code.work.append(f"static float {way}_state[{inner['STATE'] + 1}];")
+            code.sizes.append(inner["STATE"] + 1)
             lines += functions
             count = "t = steps - 1; t >= 0; --t" if reverse else "t = 0; t < steps; ++t"
             there = f"{target} + t * {width}{f' + {model.hidden_size}' * reverse}"
-            run += [f"    {own}_start({own}_state);", f"    for ({count})"]
-            run += [f"        {own}_step({source} + t * {found['INPUT']}, {own}_state, {there});"]
+            run += [f"    {way}_start({way}_state);", f"    for ({count})"]
+            run += [f"        {way}_step({source} + t * {inner['INPUT']}, {way}_state, {there});"]
         source = target
     sizes |= {"WORK": width * min(2, model.num_layers - 1)}
     lines += [f"void {name}_run({_RUN})", "{", "    int t;", *run, "    (void)work;", "}", ""]
@@ -305,7 +305,7 @@ class _Filled(nn.Module):
         values = iter(state)
         full = [next(values) if shape is None else torch.zeros(shape) for shape in self.empty]
         output, *after = self.module(x, *full)
-        return output, *(part for part in after if part.numel())
+        return output, *(state for state in after if state.numel())
 
 
 class _Reading(nn.Module):
@@ -357,8 +357,8 @@ def _translated(program: ExportedProgram, code: _Code) -> tuple[list[_Array], li
                 env[node] = code.new(node.meta["val"].shape)
                 inputs.append(env[node])
         elif node.op == "output":
-            found = [env[own] for own in node.args[0]]
-            return inputs, [x if isinstance(x, _Array) else code.constant(x) for x in found]
+            operands = [env[operand] for operand in node.args[0]]
+            return inputs, [x if isinstance(x, _Array) else code.constant(x) for x in operands]
         elif node.target in _IGNORED:
             continue
         else:
@@ -366,7 +366,7 @@ def _translated(program: ExportedProgram, code: _Code) -> tuple[list[_Array], li
                 lambda own: env[own] if isinstance(own, torch.fx.Node) else own,
                 (node.args, node.kwargs),
             )
-            is_dynamic = any(isinstance(own, _Array) for own in tree_leaves(args))
+            is_dynamic = any(isinstance(leaf, _Array) for leaf in tree_leaves(args))
             if not is_dynamic or node.target not in _EMITTERS:
                 if is_dynamic and node.target is not operator.getitem:
                     hint = "to_onnx writes it."
@@ -414,7 +414,7 @@ def _clamped(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
 
 def _move(code: _Code, node: Any, args: Any, kwargs: Any) -> Any:
     leaves, spec = tree_flatten(args)
-    places = [k for k, own in enumerate(leaves) if isinstance(own, _Array | Tensor)]
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, _Array | Tensor)]
     operands = [_array(code, leaves[k]) for k in places]
 
     def call(*values: Tensor) -> Any:
@@ -428,15 +428,15 @@ def _move(code: _Code, node: Any, args: Any, kwargs: Any) -> Any:
 
 def _moved(code: _Code, call: Callable[..., Any], operands: Sequence[_Array]) -> Any:
     """Write a movement of data: the function is called with the number of each element, from 1."""
-    starts = np.cumsum([0] + [math.prod(own.shape) for own in operands]).tolist()
+    starts = np.cumsum([0] + [math.prod(operand.shape) for operand in operands]).tolist()
     numbers = [
-        torch.arange(1 + first, 1 + last).view(own.shape)
-        for own, first, last in zip(operands, *zip(*pairwise(starts), strict=True), strict=True)
+        torch.arange(1 + first, 1 + last).view(operand.shape)
+        for operand, first, last in zip(operands, *zip(*pairwise(starts), strict=True), strict=True)
     ]
-    found = call(*numbers)
-    if not isinstance(found, Tensor):
-        return [_gather(code, own, operands, starts) for own in found]
-    return _gather(code, found, operands, starts)
+    result = call(*numbers)
+    if not isinstance(result, Tensor):
+        return [_gather(code, item, operands, starts) for item in result]
+    return _gather(code, result, operands, starts)
 
 
 def _gather(
@@ -462,8 +462,8 @@ def _gather(
         return out
     for first, last in pairwise(ends):
         source = int(sources[first])
-        own = max(0, int(of[first]))
-        value = f"{operands[own].name}[{source - 1 - starts[own]} + i]" if source else "0.0f"
+        start = max(0, int(of[first]))
+        value = f"{operands[start].name}[{source - 1 - starts[start]} + i]" if source else "0.0f"
         code.body.append(_loop(last - first, f"{out.name}[{first} + i] = {value};"))
     return out
 
@@ -475,8 +475,8 @@ def _product(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
     if bias is None:
         code.body.append(_loop(math.prod(out.shape), f"{out.name}[i] = 0.0f;"))
     else:
-        own = bias.expand(out.shape) if isinstance(bias, Tensor) else bias
-        source = _array(code, own).name
+        addend = bias.expand(out.shape) if isinstance(bias, Tensor) else bias
+        source = _array(code, addend).name
         code.body.append(_loop(math.prod(out.shape), f"{out.name}[i] = {source}[i];"))
     is_left = isinstance(left, Tensor)
     weight, x = (left.transpose(-1, -2), right) if is_left else (right, left)
@@ -544,7 +544,7 @@ def _convolved(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
 def _indexed(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
     """Write the rows of a table that the state chooses."""
     table, (*before, index) = _array(code, args[0]), args[1]
-    outer, inner = (math.prod(part) for part in (table.shape[: len(before)],
+    outer, inner = (math.prod(axes) for axes in (table.shape[: len(before)],
                                                  table.shape[len(before) + 1 :]))  # fmt: skip
     out, rows, count = code.new(node.meta["val"].shape), table.shape[len(before)], index.shape[0]
     row = f"(k / {count} * {rows} + (int){index.name}[k % {count}]) * {inner} + i"
@@ -558,13 +558,13 @@ def _indexed(code: _Code, node: Any, args: Any, kwargs: Any) -> _Array:
 def _normalized(code: _Code, node: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
     x, (size, *_), weight, bias, eps = args
     out, gain, shift = code.new(x.shape), _array(code, weight), _array(code, bias)
-    one, each = f"{x.name}[k * {size} + i]", f"        for (i = 0; i < {size}; ++i)"
+    x_i, each = f"{x.name}[k * {size} + i]", f"        for (i = 0; i < {size}; ++i)"
     scale = f"sqrtf(variance + {_number(eps)})"
     code.body.append(
         f"    for (k = 0; k < {math.prod(x.shape) // size}; ++k) {{\n"
-        f"        float mean = 0.0f, variance = 0.0f;\n{each} mean += {one} / {size}.0f;\n"
-        f"{each} {{ const float d = {one} - mean; variance += d * d / {size}.0f; }}\n{each} "
-        f"{out.name}[k * {size} + i] = ({one} - mean) / {scale} * {gain.name}[i] + {shift.name}[i];"
+        f"        float mean = 0.0f, variance = 0.0f;\n{each} mean += {x_i} / {size}.0f;\n"
+        f"{each} {{ const float d = {x_i} - mean; variance += d * d / {size}.0f; }}\n{each} "
+        f"{out.name}[k * {size} + i] = ({x_i} - mean) / {scale} * {gain.name}[i] + {shift.name}[i];"
         "\n    }"
     )
     return out, None, None

@@ -73,11 +73,11 @@ def content_of(estimator: Any) -> Content:
     """Return all that an estimator predicts with, but for the network in ONNX."""
     if isinstance(estimator, LanguageModel):
         return _language(estimator)
-    found = [own for kind, own in _TASKS.items() if isinstance(estimator, kind)]
-    if not found:
+    matching = [task for owner, task in _TASKS.items() if isinstance(estimator, owner)]
+    if not matching:
         expected = "one of texts, signals, series, sequences, language, graphs or molecules"
         raise KindError("the run", f"a {type(estimator).__name__}", expected)
-    task, describe = found[0]
+    task, describe = matching[0]
     expression = estimator.expression() if isinstance(estimator, KernelHalves) else None
     network = estimator.network_
     is_needed = network is None or isinstance(network, KernelModel)
@@ -86,41 +86,41 @@ def content_of(estimator: Any) -> Content:
         raise KindError("kernel", repr(expression), expected, hint="Programs compute no other.")
     kernels, arrays, missing, answer = [], Arrays(), list[str](), estimator.answer
     joint = estimator.targets_
-    if any(one.pool.kernel and _kernel(one.machine.kernel) is None for one in joint):
+    if any(target.pool.kernel and _kernel(target.machine.kernel) is None for target in joint):
         if network is None:
-            own = next(one.machine.kernel for one in joint if one.pool.kernel)
+            kernel = next(target.machine.kernel for target in joint if target.pool.kernel)
             hint = "`representer serve` predicts with it."
-            raise KindError("the kernel", repr(own), "one that programs compute", hint=hint)
+            raise KindError("the kernel", repr(kernel), "one that programs compute", hint=hint)
         share = estimator.parts_[KERNEL].share
         missing.append(f"the kernel machine (its share of the predictions is {share:.0%})")
-        joint, answer = tuple(one.part(NETWORK) for one in joint), NETWORK
+        joint, answer = tuple(target.part(NETWORK) for target in joint), NETWORK
     targets = []
-    for k, (one, column) in enumerate(zip(joint, columns_of(estimator.target_), strict=True)):
-        machine = one.machine if one.pool.kernel else None
-        known = _kernel(machine.kernel) if machine else None
-        kernels.append(known and known[0])
-        if machine and known:
-            own = known[1] | {"coefficients": machine.coefficients}
-            own |= {"intercepts": machine.intercepts}
-            own |= {} if machine.precision is None else {"precision": machine.precision}
-            arrays |= {f"{k}/{name}": array for name, array in own.items()}
-        left = next(iter(one.calibrations.values()), UNCALIBRATED)
-        calibration = one.calibrations.get(answer, left)
+    for k, (target, column) in enumerate(zip(joint, columns_of(estimator.target_), strict=True)):
+        machine = target.machine if target.pool.kernel else None
+        described = _kernel(machine.kernel) if machine else None
+        kernels.append(described and described[0])
+        if machine and described:
+            setup = described[1] | {"coefficients": machine.coefficients}
+            setup |= {"intercepts": machine.intercepts}
+            setup |= {} if machine.precision is None else {"precision": machine.precision}
+            arrays |= {f"{k}/{name}": array for name, array in setup.items()}
+        left = next(iter(target.calibrations.values()), UNCALIBRATED)
+        calibration = target.calibrations.get(answer, left)
         is_number = isinstance(column, Numbers)
         targets.append({
             "classes": None if is_number else column.names,
             "mean": column.means[0] if is_number else 0.0,
             "scale": column.scales[0] if is_number else 1.0,
-            "thresholds": one.thresholds if isinstance(column, LabelSets) else None,
-            "kernel": one.pool.kernel, "network": one.pool.network,
+            "thresholds": target.thresholds if isinstance(column, LabelSets) else None,
+            "kernel": target.pool.kernel, "network": target.pool.network,
             "ceiling": machine.ceiling if machine else 0.0,
             "calibration": (calibration.scales[0], calibration.noises[0]),
         })  # fmt: skip
     fitted = None if missing else estimator.conformal_
     conformal = fitted and asdict(fitted)
     values = {"task": task, "targets": targets, "kernels": kernels, "conformal": conformal}
-    own, more = describe(estimator)
-    return Content(task, values | own, arrays | more, tuple(missing))
+    setup, more = describe(estimator)
+    return Content(task, values | setup, arrays | more, tuple(missing))
 
 
 def _kernel(kernel: Any) -> tuple[dict[str, Any], Arrays] | None:
@@ -129,16 +129,16 @@ def _kernel(kernel: Any) -> tuple[dict[str, Any], Arrays] | None:
         if kernel.vectors_ is not None or kernel.table_ is not None:
             return None
         arrays = {f"weights{k}": view.weights_ for k, view in enumerate(kernel.views_)}
-        ngrams = [ngrams_of(*own) for own in zip(kernel.views_, (" ", ""), strict=True)]
+        ngrams = [ngrams_of(*view) for view in zip(kernel.views_, (" ", ""), strict=True)]
         return {"orders": [view.orders for view in kernel.views_], "ngrams": ngrams}, arrays
     if isinstance(kernel, KernelFeatures):
         is_known = "tokens" in kernel.fitted()[1] and is_plain_string(kernel.kernel)
         return ({}, kernel.fitted()[1]) if is_known else None
     tokens, arrays = kernel.fitted()
     if isinstance(kernel, SubtreeKernel):
-        own = {"depths": kernel.depths, "edges": kernel.edges, "joint": kernel.joint}
-        own |= {"overlap": kernel.overlap}
-        return own | {"colors": [*tokens.values()]}, arrays
+        setup = {"depths": kernel.depths, "edges": kernel.edges, "joint": kernel.joint}
+        setup |= {"overlap": kernel.overlap}
+        return setup | {"colors": [*tokens.values()]}, arrays
     if isinstance(kernel, CrossSpectralKernel):
         return tokens | {"shrinkage": kernel.shrinkage}, arrays
     if isinstance(kernel, KmerKernel) and kernel.base == "one-hot":
@@ -182,14 +182,14 @@ def _sequence(estimator: Any) -> Described:
     values |= {"expression": to_plain(estimator.expression())}
     if inputs.name in ALPHABETS:
         codes = codes_of(inputs.name)
-        values["codes"] = {c: some for own, some in codes.items() for c in (own, own.lower())}
+        values["codes"] = {c: some for char, some in codes.items() for c in (char, char.lower())}
     if inputs.alphabet and (inputs.name, inputs.base) != ("any", "one-hot"):
         values["vectors"] = inputs.letters.vectors(inputs.base)[: len(inputs.alphabet)].tolist()
     if network is not None:
         weight, bias = network.coefficients()
-        references = torch.stack([own.detach() for own in network.network.reference_objects()])
-        own = {"references": references, "weight": weight, "bias": bias}
-        arrays = {f"network/{name}": array.numpy() for name, array in own.items()}
+        references = torch.stack([x.detach() for x in network.network.reference_objects()])
+        layers = {"references": references, "weight": weight, "bias": bias}
+        arrays = {f"network/{name}": array.numpy() for name, array in layers.items()}
     return values, arrays
 
 
@@ -210,16 +210,16 @@ def _language(estimator: LanguageModel) -> Content:
         tables = machine.kernel.tables_
         kernel |= {"orders": len(tables), "order": machine.kernel.order}
         kernel |= {"decay": machine.recent.decay, "cache": machine.cache}
-        arrays = {f"{name}.{n}": part for n, table in enumerate(tables, 1)
-                  for name, part in table._asdict().items()}  # fmt: skip
+        arrays = {f"{name}.{n}": array for n, table in enumerate(tables, 1)
+                  for name, array in table._asdict().items()}  # fmt: skip
     values = {"vocabulary": inputs.vocabulary.words, "level": inputs.level}
     return Content("language", values | {"network": pool.network, "kernel": kernel}, arrays, ())
 
 
 def ngrams_of(kernel: NgramKernel, blank: str) -> list[str]:
     """Return the n-grams of a fitted kernel in the order of its features, tokens joined."""
-    tokens, base, found = np.array(kernel.tokens_, dtype=object), len(kernel.tokens_) + 1, []
+    tokens, base, ngrams = np.array(kernel.tokens_, dtype=object), len(kernel.tokens_) + 1, []
     for order, codes in zip(kernel.orders, kernel.codes_, strict=True):
         digits = [codes // base ** (order - 1 - k) % base for k in range(order)]
-        found += [blank.join(own) for own in zip(*(tokens[d] for d in digits), strict=True)]
-    return found
+        ngrams += [blank.join(words) for words in zip(*(tokens[d] for d in digits), strict=True)]
+    return ngrams

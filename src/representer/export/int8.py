@@ -32,12 +32,12 @@ def to_int8(source: str | Path, path: str | Path) -> None:
         values = weight.const_value.numpy()
         if values.dtype != np.float32 or values.ndim < 2 or values.size < LEAST:
             continue
-        gathers = [node for node, at in weight.uses() if node.op_type == "Gather" and at == 0]
+        gathers = [node for node, k in weight.uses() if node.op_type == "Gather" and k == 0]
         axis, quantized, scale = quantize(values, (0,) if gathers else range(values.ndim))
         name = str(weight.name)
         graph.initializers.pop(name)
-        q, s = (_initializer(graph, f"{name}_{kind}", array)
-                for kind, array in (("int8", quantized), ("scale", scale)))  # fmt: skip
+        q, s = (_initializer(graph, f"{name}_{suffix}", array)
+                for suffix, array in (("int8", quantized), ("scale", scale)))  # fmt: skip
         for node in gathers:
             _gather_then_scale(ir, node, q, s)
         if weight.uses():

@@ -57,7 +57,7 @@ def to_wasm(folder: Path) -> bytes:
             Path(name, file).write_text(text, encoding="utf-8")
         words = ["clang", "--target=wasm32", "-nostdlib", "-nostdinc", "-std=c99", "-O3"]
         words += ["-msimd128", "-mbulk-memory", f"-I{name}", f"-I{folder}", "-Wl,--no-entry"]
-        words += ["-Wl,--allow-undefined", *(f"-Wl,--export={own}" for own in _EXPORTED)]
+        words += ["-Wl,--allow-undefined", *(f"-Wl,--export={symbol}" for symbol in _EXPORTED)]
         target = Path(name, "page.wasm")
         done = subprocess.run(
             [*words, "-o", str(target), str(Path(name, "page.c"))], capture_output=True, text=True
@@ -102,27 +102,27 @@ def to_html(
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     network, written, left_out = None, None, []
-    targets = [dict(own) for own in values["targets"]]
-    if any(own["network"] for own in targets):
+    targets = [dict(target) for target in values["targets"]]
+    if any(target["network"] for target in targets):
         try:
             network, written = _network(estimator, int8)
         except KindError as error:
-            if not any(own["kernel"] for own in targets):
+            if not any(target["kernel"] for target in targets):
                 raise
             share = 1 - estimator.pool_.share
             left_out.append(f"the network (its share of the predictions is {share:.0%}): {error}")
-            targets = [own | {"network": 0.0} for own in targets]
+            targets = [target | {"network": 0.0} for target in targets]
     if (values["conformal"] or {}).get("by") == "group":
         left_out.append("the prediction sets, which are those of a group")
     shown = javascript(
         {key: values[key] for key in ("replace", "pattern", "is_composed", "is_lower")}
     )
     kept = {key: values[key] for key in ("vocabulary", "max_length", "conformal")}
-    shares = {name: part.share for name, part in estimator.parts_.items()}
+    shares = {name: half.share for name, half in estimator.parts_.items()}
     content = shown | kept | {
         "estimator": type(estimator).__name__, "shares": shares, "targets": targets,
         "network": network, "meaning": MEANING, "kernels": [
-            own and own | _tables(arrays, k) for k, own in enumerate(values["kernels"])
+            setup and setup | _tables(arrays, k) for k, setup in enumerate(values["kernels"])
         ],
     }  # fmt: skip
     # no "<": a word of the texts must not end the script

@@ -79,14 +79,14 @@ def interface(model: nn.Module, *, state: bool = False) -> Interface:
 
     With ``state``, it takes the state before the input, and returns the one after it.
     """
-    for kind, describe in _kinds(model).items():
+    for cls, describe in _kinds(model).items():
         # the forward of a user's subclass may take anything
-        if isinstance(model, kind) and type(model).forward.__module__.startswith("representer."):
+        if isinstance(model, cls) and type(model).forward.__module__.startswith("representer."):
             if model.training:
                 raise KindError("model", "in training mode", "one after model.eval()")
-            for part in model.modules():
-                if isinstance(part, nn.RNNBase | GINE):
-                    raise KindError("model", f"one with the baseline {type(part).__name__}", _KNOWN)
+            for net in model.modules():
+                if isinstance(net, nn.RNNBase | GINE):
+                    raise KindError("model", f"one with the baseline {type(net).__name__}", _KNOWN)
             if not state or isinstance(model, LanguageNetwork):
                 return describe(model)
             if isinstance(model, SequenceLayer) and not model.bidirectional:
@@ -257,12 +257,12 @@ def _graphs(model: Any) -> Interface:
 
     def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Return graphs of `time` nodes with random edges, the number of which differs."""
-        own, graphs, dtype = sizes["time"], sizes["batch"], next(model.parameters()).dtype
-        x = torch.randn(graphs * own, nodes, generator=generator, dtype=dtype)
-        first = own * torch.arange(graphs).repeat_interleave(2 * own + 1)
-        ends = torch.randint(own, (2, len(first)), generator=generator) + first
+        nodes_of_one, graphs, dtype = sizes["time"], sizes["batch"], next(model.parameters()).dtype
+        x = torch.randn(graphs * nodes_of_one, nodes, generator=generator, dtype=dtype)
+        first = nodes_of_one * torch.arange(graphs).repeat_interleave(2 * nodes_of_one + 1)
+        ends = torch.randint(nodes_of_one, (2, len(first)), generator=generator) + first
         features = torch.randn(len(first), edges or 0, generator=generator, dtype=dtype)
-        batch = torch.arange(graphs).repeat_interleave(own)
+        batch = torch.arange(graphs).repeat_interleave(nodes_of_one)
         return x, ends, *(() if edges is None else (features,)), batch
 
     return Interface(_Flat(model, run), inputs | {"batch": ("nodes",)}, ("output",), draw)
@@ -504,28 +504,28 @@ def onnx_run(program: str | Path | bytes, threads: int = 0) -> Run:
 
 def parity(described: Interface, run: Run) -> list[Parity]:
     """Compare a function of arrays with a model, at the sizes of `SIZES`."""
-    found = []
+    rows = []
     for seed, sizes in enumerate(SIZES):
         inputs = described.example(sizes, seed)
         wanted, results = described(*inputs), run(*inputs)
         worst = max(map(_difference, results, wanted))
-        found.append(Parity(described.steps(sizes), sizes["batch"], worst))
-    return found
+        rows.append(Parity(described.steps(sizes), sizes["batch"], worst))
+    return rows
 
 
 def checked(
     described: Interface, run: Run, path: str | Path, tolerance: float = TOLERANCE
 ) -> list[Parity]:
     """Return the parity of an exported model."""
-    found = parity(described, run)
-    for time, batch, difference in found:
+    rows = parity(described, run)
+    for time, batch, difference in rows:
         if not difference <= tolerance:  # NaN too
             raise ExportError(
                 f"{path} differs from the model by {difference:.1e} at {time} steps and a batch "
                 f"of {batch}; expected at most {tolerance:g}. Check that its weights are finite; "
                 "a layer that amplifies rounding errors needs a larger tolerance."
             )
-    return found
+    return rows
 
 
 def require_onnx() -> None:

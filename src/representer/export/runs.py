@@ -145,10 +145,10 @@ def _written_c(estimator: Any, folder: Path, values: dict[str, Any], int8: bool)
     """Write the network of texts as C, with its vocabulary and classes as JSON."""
     make_folder(folder)
     written = to_c(estimator.on_cpu().network_.eval(), folder / "model.c", int8=int8)
-    part = estimator.parts_.get(KERNEL)
-    share = part.share if part else 0.0
+    half = estimator.parts_.get(KERNEL)
+    share = half.share if half else 0.0
     missing = f"the kernel machine (its share of the predictions is {share:.0%})" if share else ""
-    kept = {k: own for k, own in values.items() if k != "kernels"} | {"left_out": missing}
+    kept = {k: entry for k, entry in values.items() if k != "kernels"} | {"left_out": missing}
     text = json.dumps(kept, ensure_ascii=False, indent=1)
     atomic.write_text(folder / "preprocessing.json", text + "\n")
     return ExportedRun(folder, (), ("model.c", "model.h", "preprocessing.json"), missing, written)
@@ -189,15 +189,15 @@ def scores(run: str | Path | Estimator, exported: ExportedRun, X: Any, y: Any) -
         For each part that predicts, accuracy or R² by the name of the file.
     """
     estimator: Any = run if isinstance(run, Estimator) else base.load(run)
-    found: dict[str, Any] = {}
+    table: dict[str, Any] = {}
     for answer in dict.fromkeys((estimator.answer, NETWORK) if exported.files else ()):
-        part = estimator.part(answer)
-        found[answer] = {"torch": part.score(X, y)}
+        half = estimator.part(answer)
+        table[answer] = {"torch": half.score(X, y)}
         for file in exported.files[1:]:
-            part = copy.copy(part)
-            part.network_ = _FileNetwork(exported.folder / file.name, estimator.network_)
-            found[answer][file.name] = part.score(X, y)
-    return found
+            half = copy.copy(half)
+            half.network_ = _FileNetwork(exported.folder / file.name, estimator.network_)
+            table[answer][file.name] = half.score(X, y)
+    return table
 
 
 class _FileNetwork(nn.Module):

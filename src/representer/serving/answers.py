@@ -98,8 +98,8 @@ class Answers:
         parts = [self._read(job)[1] for job in jobs]
         results = iter(self.model.predict([*chain(*parts)]))
         return [
-            Reply(200, encoded({"predictions": [*islice(results, len(part))]}), len(part))
-            for part in parts
+            Reply(200, encoded({"predictions": [*islice(results, len(chunk))]}), len(chunk))
+            for chunk in parts
         ]
 
     def _explain(self, job: Job) -> Reply:
@@ -117,9 +117,9 @@ class Answers:
         return Reply(201, encoded({"stream": self.streams.open(self.model.stream())}))
 
     def _part(self, job: Job) -> Reply:
-        part = parsed(StreamPart, job.body).input
-        self.model.check_size("the part", part)
-        return Reply(200, encoded(self.streams.get(job.name).step(part)))
+        values = parsed(StreamPart, job.body).input
+        self.model.check_size("the part", values)
+        return Reply(200, encoded(self.streams.get(job.name).step(values)))
 
     def _close(self, job: Job) -> Reply:
         self.streams.close(job.name)
@@ -215,5 +215,5 @@ class Streams:
 
     def _close_idle(self) -> None:
         oldest = self._clock() - self._seconds
-        for name in [name for name, own in self._open.items() if own.used < oldest]:
+        for name in [name for name, stream in self._open.items() if stream.used < oldest]:
             del self._open[name]

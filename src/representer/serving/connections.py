@@ -37,7 +37,7 @@ def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
             order[self] = now = self.loop.time()
             self._limit(reading)
             if len(order) > limits.max_connections:
-                idle = (one for one in order if one.is_reading and order[one] <= now - _NEW)
+                idle = (old for old in order if old.is_reading and order[old] <= now - _NEW)
                 if (oldest := next(idle, None)) is not None:
                     del order[oldest]
                     oldest.transport.abort()

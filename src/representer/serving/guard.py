@@ -114,12 +114,12 @@ class Guard:
             if name not in LOCAL:
                 return 403, f"host is {host[:80]!r}; expected one of {', '.join(LOCAL)}"
         elif scope["path"] not in PUBLIC:
-            given = headers.get(b"authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+            received = headers.get(b"authorization", "")
+            if not hmac.compare_digest(received.encode(), f"Bearer {self._token}".encode()):
                 return 401, "expected the header 'Authorization: Bearer TOKEN' with the right token"
-        kind = headers.get(b"content-type", "").split(";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != "application/json":
-            return 415, f"content-type is {kind[:80]!r}; expected 'application/json'"
+        content_type = headers.get(b"content-type", "").split(";")[0].strip().lower()
+        if scope["method"] == "POST" and content_type != "application/json":
+            return 415, f"content-type is {content_type[:80]!r}; expected 'application/json'"
         return None
 
     async def _body(self, receive: Receive, sizes: list[int]) -> bytes | tuple[int, str]:

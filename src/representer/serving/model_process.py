@@ -195,12 +195,12 @@ class Worker:
         return batch
 
     async def _work(self, batch: Sequence[_Waiting]) -> None:
-        batch = [one for one in batch if not one.future.done()]  # without clients that left
+        batch = [item for item in batch if not item.future.done()]  # without clients that left
         if not batch:
             return
         seconds = min(self._limits.max_call_seconds, self._limits.max_seconds)
         try:
-            jobs = [one.job for one in batch]
+            jobs = [item.job for item in batch]
             replies = await asyncio.to_thread(self._process.ask, jobs, seconds)
         except EndedError as error:
             self._metrics.ended.inc()
@@ -209,11 +209,11 @@ class Worker:
                 _finish(batch[0], refusal(error))
             with suppress(RepresenterError):
                 await asyncio.to_thread(self._process.start)
-            for one in batch:  # one of several did it: each again, alone
-                await self._work([one])
+            for item in batch:  # one of several did it: each again, alone
+                await self._work([item])
             return
-        for one, reply in zip(batch, replies, strict=True):
-            _finish(one, reply)
+        for item, reply in zip(batch, replies, strict=True):
+            _finish(item, reply)
         if count := sum(reply.predicted for reply in replies):
             self._metrics.objects.observe(count)
         self._metrics.streams.set(self._process.streams)

@@ -71,9 +71,9 @@ class ServedModel:
 
     def describe(self) -> Json:
         """Return the task, the classes and the parts of the model."""
-        shares = {name: part.share for name, part in self.estimator.parts_.items()}
-        kind = type(self.estimator).__name__
-        about: Json = {"task": self.task, "estimator": kind, "version": self.version}
+        shares = {name: half.share for name, half in self.estimator.parts_.items()}
+        estimator = type(self.estimator).__name__
+        about: Json = {"task": self.task, "estimator": estimator, "version": self.version}
         return about | {"answer": self.estimator.answer, "shares": shares, "classes": self.classes}
 
     def read(self, inputs: Sequence[Any]) -> list[Any]:
@@ -85,11 +85,11 @@ class ServedModel:
         """
         if self.task in ("series", "sequence"):
             objects = (read_series if self.task == "series" else read_sequences)(inputs)
-            for row, one in enumerate(objects):
-                self.check_size(f"inputs[{row}]", one)
+            for row, value in enumerate(objects):
+                self.check_size(f"inputs[{row}]", value)
             return objects
         if self.task != "signal":
-            return [self._read(one, row) for row, one in enumerate(inputs)]
+            return [self._read(value, row) for row, value in enumerate(inputs)]
         windows = check_windows(inputs, 1)
         self.check_size("inputs[0]", windows[0])
         if self._is_by_subject:
@@ -113,7 +113,7 @@ class ServedModel:
             return [{"prediction": there, "probabilities": chances}
                     for there, chances in sets_of(target, tables)]  # fmt: skip
         names = self.classes or [[]] * len(tables)
-        columns = [_entries(own, names[k]) for k, own in enumerate(tables)]
+        columns = [_entries(table, names[k]) for k, table in enumerate(tables)]
         if len(columns) == 1:
             return columns[0]
         keys = self.targets or [str(k) for k in range(1, len(columns) + 1)]
@@ -132,8 +132,8 @@ class ServedModel:
             KindError: The model has no exact contributions.
         """
         if isinstance(self.estimator, LanguageModel):
-            found = self.estimator.explain(objects, top)
-            return [one.entry("text", row, one.prediction) for row, one in enumerate(found, 1)]
+            shown = self.estimator.explain(objects, top)
+            return [text.entry("text", row, text.prediction) for row, text in enumerate(shown, 1)]
         predictions, numbers = self.estimator.predictions(objects), range(1, len(objects) + 1)
         noun = self.estimator.noun
         return explanations_of(
@@ -153,8 +153,8 @@ class ServedModel:
         if isinstance(self.estimator, LanguageModel):
             return _TextStream(self.estimator)
         if isinstance(self.estimator, SignalClassifier) and self.estimator.has_network:
-            kind = self.estimator.inputs_.standardization.kind
-            if self._is_by_subject or kind == "window":
+            standardization = self.estimator.inputs_.standardization.kind
+            if self._is_by_subject or standardization == "window":
                 expected = "standardized by the training data, since a stream has no moments yet"
                 hint = "Train with --standardize training."
                 raise KindError("the model of a stream", "standardized by whole signals", expected,
@@ -192,19 +192,19 @@ class ServedModel:
             return {"characters": len(one)}
         return {"characters": len(one), "atoms": len(_ATOM.findall(one))}
 
-    def _read(self, one: Any, row: int) -> Any:
+    def _read(self, value: Any, row: int) -> Any:
         if self.task == "graph":
             try:
-                graph = tree_record(one) if isinstance(one, str) else parse_graph(one)
+                graph = tree_record(value) if isinstance(value, str) else parse_graph(value)
             except (ArgumentError, DataError) as error:
                 raise DataError(f"inputs[{row}]: {error}") from None
-            one = PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)
-        elif isinstance(one, dict) and getattr(self.estimator, "features", ()):
-            (one,) = self.estimator.checked_objects([one])
-        elif not isinstance(one, str):
-            raise DataError(f"inputs[{row}] is of type {type(one).__name__}; expected a string")
-        self.check_size(f"inputs[{row}]", one)
-        return one
+            value = PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)
+        elif isinstance(value, dict) and getattr(self.estimator, "features", ()):
+            (value,) = self.estimator.checked_objects([value])
+        elif not isinstance(value, str):
+            raise DataError(f"inputs[{row}] is of type {type(value).__name__}; expected a string")
+        self.check_size(f"inputs[{row}]", value)
+        return value
 
 
 class _TextStream:

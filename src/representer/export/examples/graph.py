@@ -55,20 +55,20 @@ def degrees(nodes, ends):
 
 def of_network(graphs):
     """Return the network's scores of each target."""
-    found = {"x": [], "edge_index": [], "edge_attr": [], "batch": []}
+    parts = {"x": [], "edge_index": [], "edge_attr": [], "batch": []}
     count = 0
     for number, graph in enumerate(graphs):
         nodes, ends, edges = parts_of(graph)
         if SETUP["has_degrees"]:
             nodes = degrees(nodes, ends)
-        found["x"].append(features(nodes, SETUP["nodes"]))
-        found["edge_index"].append(ends + count)
+        parts["x"].append(features(nodes, SETUP["nodes"]))
+        parts["edge_index"].append(ends + count)
         if SETUP["edges"]:
-            found["edge_attr"].append(features([edge[2] for edge in edges], SETUP["edges"]))
-        found["batch"].append(np.full(len(nodes), number))
+            parts["edge_attr"].append(features([edge[2] for edge in edges], SETUP["edges"]))
+        parts["batch"].append(np.full(len(nodes), number))
         count += len(nodes)
     return network(
-        {k: np.concatenate(own, axis=int(k == "edge_index")) for k, own in found.items() if own}
+        {k: np.concatenate(rows, axis=int(k == "edge_index")) for k, rows in parts.items() if rows}
     )
 
 
@@ -84,10 +84,10 @@ def labels_of(values, code):
 def view_of(graph):
     """Return a graph with a label for each node, and for each edge if edges have any."""
     nodes, ends, edges = parts_of(graph)
-    own = degrees(nodes, ends) if SETUP["has_degrees"] else labels_of(nodes, SETUP["nodes"])
+    labels = degrees(nodes, ends) if SETUP["has_degrees"] else labels_of(nodes, SETUP["nodes"])
     kinds = labels_of([e[2] for e in edges], SETUP["edges"]) if SETUP["edges"] else None
     new: Any = Graph
-    return (new(own or degrees(nodes, ends), ends, kinds),)
+    return (new(labels or degrees(nodes, ends), ends, kinds),)
 
 
 def of_kernel(k, graphs):

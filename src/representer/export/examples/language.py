@@ -62,21 +62,21 @@ def read(numbers, state):
 
 def numbers_of(prompt):
     """Return the numbers of a prompt, after the end of a line."""
-    found = []
+    numbers = []
     for line in prompt.split("\n"):
         tokens = line.split() if SETUP["level"] == "word" else line
-        found += [END, *(NUMBERS.get(token, UNKNOWN) for token in tokens)]
-    return found
+        numbers += [END, *(NUMBERS.get(token, UNKNOWN) for token in tokens)]
+    return numbers
 
 
 def continued(prompt, count):
     """Return the most probable tokens behind a prompt, and the text with them."""
     logs, state = read(numbers_of(prompt), start())
-    found = []
+    numbers = []
     for _ in range(count):
-        found.append(int(logs.argmax()))
-        logs, state = read(found[-1:], state)
-    tokens = ["\n" if n == END else WORDS[n] for n in found]
+        numbers.append(int(logs.argmax()))
+        logs, state = read(numbers[-1:], state)
+    tokens = ["\n" if n == END else WORDS[n] for n in numbers]
     return tokens, (" " if SETUP["level"] == "word" else "").join([prompt, *tokens])
 
 

@@ -28,10 +28,10 @@ def of_network(molecules):
     """Return the network's scores of each target."""
     x, ends, bonds, batch = [], [], [], []
     for number, smiles in enumerate(molecules):
-        own, count = parse_smiles(smiles), len(x)
-        x += [atom_features(atom, SETUP["atom_features"]) for atom in own.GetAtoms()]
+        molecule, count = parse_smiles(smiles), len(x)
+        x += [atom_features(atom, SETUP["atom_features"]) for atom in molecule.GetAtoms()]
         batch += [number] * (len(x) - count)
-        for bond in own.GetBonds():
+        for bond in molecule.GetBonds():
             u, v = bond.GetBeginAtomIdx() + count, bond.GetEndAtomIdx() + count
             ends += [(u, v), (v, u)]
             bonds += [bond_features(bond)] * 2

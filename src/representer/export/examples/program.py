@@ -33,18 +33,18 @@ SESSION = session()
 
 def arrays_of(k: int) -> dict[str, Any]:
     """Return the arrays of the kernel machine of target k."""
-    split = ((name.partition("/"), own) for name, own in ARRAYS.items())
-    return {name: own for (target, _, name), own in split if target == str(k)}
+    split = ((name.partition("/"), array) for name, array in ARRAYS.items())
+    return {name: array for (target, _, name), array in split if target == str(k)}
 
 
 def machine(k: int, features: Any) -> tuple[Any, Any]:
     """Return scores (N, W) of the kernel machine of target k, and their variances."""
-    own = arrays_of(k)
-    scores = features @ own["coefficients"].T + own["intercepts"]
-    if "precision" not in own:
+    arrays = arrays_of(k)
+    scores = features @ arrays["coefficients"].T + arrays["intercepts"]
+    if "precision" not in arrays:
         return scores, np.zeros_like(scores)
-    known = ((features @ own["precision"]) * features).sum(1)
-    return scores, np.maximum(SETUP["targets"][k]["ceiling"] - known, 0.0)[:, None]
+    explained = ((features @ arrays["precision"]) * features).sum(1)
+    return scores, np.maximum(SETUP["targets"][k]["ceiling"] - explained, 0.0)[:, None]
 
 
 def network(inputs: dict[str, Any]) -> list[tuple[Any, Any]]:
@@ -55,8 +55,8 @@ def network(inputs: dict[str, Any]) -> list[tuple[Any, Any]]:
 def by_target(outputs: Any) -> list[tuple[Any, Any]]:
     """Return mean and variance over members of outputs (N, W) or (M, N, W), of each target."""
     members = outputs if outputs.ndim == 3 else outputs[None]
-    ends = np.cumsum([len(own["classes"] or [0]) for own in SETUP["targets"]])[:-1]
-    parts = (np.split(part, ends, axis=1) for part in (members.mean(0), members.var(0)))
+    ends = np.cumsum([len(target["classes"] or [0]) for target in SETUP["targets"]])[:-1]
+    parts = (np.split(moment, ends, axis=1) for moment in (members.mean(0), members.var(0)))
     return list(zip(*parts, strict=True))
 
 
@@ -65,16 +65,16 @@ def predictions(
 ) -> list[Any]:
     """Return, of each target, probabilities (N, C), or numbers and deviations (N, 2)."""
     targets, result = SETUP["targets"], []
-    beside = of_network(objects) if any(own["network"] for own in targets) else None
-    for k, own in enumerate(targets):
-        a, b = own["kernel"], own["network"]
+    beside = of_network(objects) if any(target["network"] for target in targets) else None
+    for k, target in enumerate(targets):
+        a, b = target["kernel"], target["network"]
         kernel = of_kernel(k, objects) if a else None
         weighted = [(w, m) for w, m in ((a, kernel), (b, beside and beside[k])) if w and m]
         scores = sum(weight * moments[0] for weight, moments in weighted)
-        if own["thresholds"]:  # several labels an object
+        if target["thresholds"]:  # several labels an object
             result.append(1 / (1 + np.exp(-scores)))
             continue
-        if own["classes"]:
+        if target["classes"]:
             chances = np.exp(scores - scores.max(axis=1, keepdims=True))
             result.append(chances / chances.sum(axis=1, keepdims=True))
             continue
@@ -83,47 +83,47 @@ def predictions(
         if len(weighted) == 2:
             apart = weighted[0][1][0] - weighted[1][1][0]
             variance = variance + a * b / total**2 * apart**2
-        scale, noise = own["calibration"]
-        deviation = np.sqrt(scale * own["scale"] ** 2 * variance + noise)
-        numbers = np.concatenate([own["mean"] + own["scale"] * scores, deviation], axis=1)
+        scale, noise = target["calibration"]
+        deviation = np.sqrt(scale * target["scale"] ** 2 * variance + noise)
+        numbers = np.concatenate([target["mean"] + target["scale"] * scores, deviation], axis=1)
         result.append(numbers)
     return result
 
 
 def values_of(tables: list[Any]) -> Any:
     """Return probabilities (N, C) or numbers (N, 1); of several targets, a list of them."""
-    own = [
+    columns = [
         table if target["classes"] else table[:, :1]
         for target, table in zip(SETUP["targets"], tables, strict=True)
     ]
-    return own[0] if len(own) == 1 else own
+    return columns[0] if len(columns) == 1 else columns
 
 
 def records(tables: list[Any], group: str | None = None) -> Iterator[list[dict[str, Any]]]:
     """Yield what is predicted for each object, of each target; a group has its own quantiles."""
     for rows in zip(*tables, strict=True):
-        found = []
+        entries = []
         for k, (target, row) in enumerate(zip(SETUP["targets"], rows, strict=True)):
             names, bounds = target["classes"], quantiles(k, group)
             if names:
-                one: dict[str, Any] = {"prediction": names[row.argmax()]}
+                entry: dict[str, Any] = {"prediction": names[row.argmax()]}
                 if target["thresholds"]:
                     there = zip(names, row, target["thresholds"], strict=True)
-                    one["prediction"] = [name for name, p, least in there if p > least]
-                one["probabilities"] = dict(zip(map(str, names), row.tolist(), strict=True))
+                    entry["prediction"] = [name for name, p, least in there if p > least]
+                entry["probabilities"] = dict(zip(map(str, names), row.tolist(), strict=True))
                 if bounds is not None:
                     # the network in ONNX rounds otherwise than in torch
                     inside = 1 - row <= bounds + 1e-9
                     order = np.argsort(-row, kind="stable")
-                    one["set"] = [names[c] for c in order if inside[c]]
+                    entry["set"] = [names[c] for c in order if inside[c]]
             else:
                 value, deviation = row.tolist()
-                one = {"prediction": value, "deviation": deviation}
+                entry = {"prediction": value, "deviation": deviation}
                 if bounds is not None:
                     half = float(bounds[0]) * deviation
-                    one["interval"] = [value - half, value + half]
-            found.append(one)
-        yield found
+                    entry["interval"] = [value - half, value + half]
+            entries.append(entry)
+        yield entries
 
 
 def quantiles(k: int, group: str | None) -> Any:
@@ -134,36 +134,36 @@ def quantiles(k: int, group: str | None) -> Any:
     if conformal["by"] == "class":
         return np.array([conformal["strata"][k].get(str(name), 1.0) for name in names])
     if conformal["by"] == "group":
-        known = conformal["strata"][k]
-        if group not in known:
-            raise ValueError(f"--group is {group}; expected one of {', '.join(known)}")
-        return np.full(len(names), known[group])
+        strata = conformal["strata"][k]
+        if group not in strata:
+            raise ValueError(f"--group is {group}; expected one of {', '.join(strata)}")
+        return np.full(len(names), strata[group])
     return np.full(len(names), conformal["quantiles"][k])
 
 
 def as_line(found: Sequence[dict[str, Any]]) -> list[Any]:
     """Return the values of a line: prediction, then probabilities or deviation, then the set."""
     line: list[Any] = []
-    for one in found:
-        first = one["prediction"]
+    for entry in found:
+        first = entry["prediction"]
         line.append(", ".join(map(str, first)) if isinstance(first, list) else first)
-        line += [round(p, 4) for p in one.get("probabilities", {}).values()]
-        line += [one["deviation"], *one.get("interval", ())] if "deviation" in one else []
-        line += ["{" + ", ".join(map(str, one["set"])) + "}"] if "set" in one else []
+        line += [round(p, 4) for p in entry.get("probabilities", {}).values()]
+        line += [entry["deviation"], *entry.get("interval", ())] if "deviation" in entry else []
+        line += ["{" + ", ".join(map(str, entry["set"])) + "}"] if "set" in entry else []
     return line
 
 
 def lines_of(inputs: Sequence[str]) -> list[str]:
     """Return the lines of files, or of standard input for ``-``; other arguments are lines."""
-    found: list[str] = []
-    for one in inputs:
-        is_file = len(one) < 256 and "\n" not in one and Path(one).is_file()
-        if one != "-" and not is_file:
-            found.append(one)
+    lines: list[str] = []
+    for word in inputs:
+        is_file = len(word) < 256 and "\n" not in word and Path(word).is_file()
+        if word != "-" and not is_file:
+            lines.append(word)
             continue
-        content = sys.stdin.buffer.read() if one == "-" else Path(one).read_bytes()
-        found += content.decode("utf-8-sig").splitlines()
-    return found
+        content = sys.stdin.buffer.read() if word == "-" else Path(word).read_bytes()
+        lines += content.decode("utf-8-sig").splitlines()
+    return lines
 
 
 def parser_of(what: str, metavar: str, purpose: str) -> argparse.ArgumentParser:
@@ -187,11 +187,11 @@ def run(
         objects = read(chosen.input)
         tables = predicted(objects) if len(objects) else []
         rows = [*records(tables, getattr(chosen, "group", None))]
-    for one, found in zip(objects, rows, strict=True):
+    for item, entries in zip(objects, rows, strict=True):
         if chosen.json:
-            print(json.dumps(found if len(found) > 1 else found[0], ensure_ascii=False))
+            print(json.dumps(entries if len(entries) > 1 else entries[0], ensure_ascii=False))
         else:
-            print(*as_line(found), *shown(one), sep="\t")
+            print(*as_line(entries), *shown(item), sep="\t")
     finish()
 
 

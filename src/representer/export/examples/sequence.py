@@ -50,9 +50,9 @@ def kmers(kernel, places, sequence):
     strands, size, width = [options_of(sequence)], len(SETUP["alphabet"]), kernel["position"]
     if kernel["chosen"][1] == "both":
         strands.append([[3 - k for k in some] for some in reversed(strands[0])])
-    for own in strands:
-        for start in range(len(own) - places[-1]):
-            some = [own[start + place] for place in places]
+    for strand in strands:
+        for start in range(len(strand) - places[-1]):
+            some = [strand[start + offset] for offset in places]
             total = math.prod(map(len, some))
             for letters in product(*some) if 0 < total <= MOST_OPTIONS else ():
                 code = reduce(lambda a, b: a * size + b, letters)
@@ -71,7 +71,7 @@ def of_kmers(k, sequence):
     features, patterns = np.zeros(len(arrays["codes"])), []
     starts = [0, *arrays["ends"][:-1]]
     for text, start, end in zip(kernel["patterns"], starts, arrays["ends"], strict=True):
-        places = [int(place) for place in text.split()]
+        places = [int(offset) for offset in text.split()]
         column = {code: start + j for j, code in enumerate(arrays["codes"][start:end].tolist())}
         for code, weight in kmers(kernel, places, sequence):
             if code in column and kernel["pooling"] == "max":
@@ -88,18 +88,18 @@ def of_kmers(k, sequence):
 
 def values(kernel, x, others):
     """Return the values (M,) of a kernel, written as plain values, of x (T, d) with M others."""
-    kind = kernel["kernel class"]
-    if kind == "StringKernel":
+    kernel_class = kernel["kernel class"]
+    if kernel_class == "StringKernel":
         return np.array([strings(kernel, x, other) for other in others])
-    if kind in ("Sum", "Product"):
+    if kernel_class in ("Sum", "Product"):
         first, second = (values(kernel[name], x, others) for name in ("k1", "k2"))
-        return first + second if kind == "Sum" else first * second
+        return first + second if kernel_class == "Sum" else first * second
     inner = values(kernel["kernel"], x, others)
-    if kind == "Scaled":
+    if kernel_class == "Scaled":
         return kernel["scale"] * inner
-    if kind == "Power":
+    if kernel_class == "Power":
         return inner ** kernel["degree"]
-    squares = np.array([values(kernel["kernel"], own, [own])[0] for own in others])
+    squares = np.array([values(kernel["kernel"], other, [other])[0] for other in others])
     products = values(kernel["kernel"], x, [x])[0] * squares
     return np.where(products > 0, inner / np.sqrt(np.where(products > 0, products, 1)), 0)
 
@@ -107,16 +107,16 @@ def values(kernel, x, others):
 def strings(kernel, x, y):
     """Return the string kernel of two sequences; those of fewer than n tokens have none."""
     products, lam = x @ y.T, kernel["decay"]
-    left, right = (decays(len(own), lam) for own in (x, y))
-    found = products
+    left, right = (decays(len(sequence), lam) for sequence in (x, y))
+    inner = products
     for _ in range(kernel["order"] - 1):
         before = np.zeros_like(products)
-        before[1:, 1:] = (left @ found @ right.T)[:-1, :-1]
-        found = products * before
-    if kernel["trailing"] and found.size:
-        found = left[-1] @ found @ right[-1]
+        before[1:, 1:] = (left @ inner @ right.T)[:-1, :-1]
+        inner = products * before
+    if kernel["trailing"] and inner.size:
+        inner = left[-1] @ inner @ right[-1]
     scale = (1 - lam) ** kernel["order"] if kernel["normalized"] else 1.0
-    return scale * found.sum()
+    return scale * inner.sum()
 
 
 def decays(steps, lam):
@@ -127,21 +127,21 @@ def decays(steps, lam):
 
 def of_network(sequences):
     """Return the network's scores: kernel values with its references."""
-    own = {name: ARRAYS[f"network/{name}"] for name in ("references", "weight", "bias")}
-    sequences = [vectors(one) for one in sequences]
-    table = np.array([values(SETUP["expression"], x, own["references"]) for x in sequences])
-    return by_target(table @ own["weight"].T + own["bias"])
+    arrays = {name: ARRAYS[f"network/{name}"] for name in ("references", "weight", "bias")}
+    sequences = [vectors(sequence) for sequence in sequences]
+    table = np.array([values(SETUP["expression"], x, arrays["references"]) for x in sequences])
+    return by_target(table @ arrays["weight"].T + arrays["bias"])
 
 
 def of_kernel(k, sequences):
     """Return the kernel machine's scores: kernel values with the landmarks."""
-    own = arrays_of(k)
-    if "codes" in own:
-        return machine(k, np.array([of_kmers(k, one) for one in sequences]))
-    sequences = [vectors(one) for one in sequences]
-    others = np.split(own["tokens"], np.cumsum(own["lengths"])[:-1])
+    arrays = arrays_of(k)
+    if "codes" in arrays:
+        return machine(k, np.array([of_kmers(k, sequence) for sequence in sequences]))
+    sequences = [vectors(sequence) for sequence in sequences]
+    others = np.split(arrays["tokens"], np.cumsum(arrays["lengths"])[:-1])
     table = np.array([values(SETUP["expression"], x, others) for x in sequences])
-    return machine(k, table @ own["whitening"])
+    return machine(k, table @ arrays["whitening"])
 
 
 def predicted(sequences):

@@ -25,24 +25,24 @@ from representer.kernels.convolution_kernel import TAPS, TRIPLES
 
 def inputs_of(series):
     """Return each series (C, T) standardized as in training; steps of padding are left out."""
-    found = []
-    for row, one in enumerate(series):
-        values = np.asarray(one, dtype=np.float64)
+    tables = []
+    for row, table in enumerate(series):
+        values = np.asarray(table, dtype=np.float64)
         values = values[None] if values.ndim == 1 else values
         if len(values) != SETUP["num_channels"] or not values.size:
             raise ValueError(f"X[{row}] has {len(values)} channels, not {SETUP['num_channels']}")
-        known = np.flatnonzero(~np.isnan(values).all(axis=0))
-        values = values[:, : known[-1] + 1 if len(known) else 1]
-        found.append(standardized(values, SETUP["means"], SETUP["scales"]))
-    return found
+        filled = np.flatnonzero(~np.isnan(values).all(axis=0))
+        values = values[:, : filled[-1] + 1 if len(filled) else 1]
+        tables.append(standardized(values, SETUP["means"], SETUP["scales"]))
+    return tables
 
 
 def of_network(series):
     """Return the network's scores of each target."""
-    lengths = np.array([one.shape[1] for one in series])
+    lengths = np.array([table.shape[1] for table in series])
     padded = np.zeros((len(series), lengths.max(), SETUP["num_channels"]), np.float32)
-    for row, one in enumerate(series):
-        padded[row, : lengths[row]] = one.T
+    for row, table in enumerate(series):
+        padded[row, : lengths[row]] = table.T
     return network({"series": padded, "lengths": lengths})
 
 
@@ -50,9 +50,9 @@ def outputs(one, source, dilation, filters, channels):
     """Yield the outputs of each filter (T,) in its row."""
     steps, reach = one.shape[1], (TAPS - 1) // 2 * dilation
     for row, (filter_, channel) in enumerate(zip(filters, channels, strict=True)):
-        own = one[channel]
-        own = own if source == "values" else np.diff(own, prepend=own[:1])
-        padded = np.pad(own, reach)
+        values = one[channel]
+        values = values if source == "values" else np.diff(values, prepend=values[:1])
+        padded = np.pad(values, reach)
         taps = [padded[k * dilation :][:steps] for k in range(TAPS)]
         total = sum(taps[1:], taps[0])
         if filter_ == len(TRIPLES):
@@ -64,20 +64,20 @@ def outputs(one, source, dilation, filters, channels):
 
 def of_kernel(k, series):
     """Return the kernel machine's scores: how often, and how far, filters exceed thresholds."""
-    own, arrays, table = SETUP["kernels"][k], arrays_of(k), []
-    for one in series:
-        parts = {view: [] for view in own["views"]}
-        for number, name in enumerate(own["banks"]):
+    setup, arrays, table = SETUP["kernels"][k], arrays_of(k), []
+    for values in series:
+        parts = {view: [] for view in setup["views"]}
+        for number, name in enumerate(setup["banks"]):
             source, _, dilation = name.partition(" ")
             filters, channels = arrays[f"filters{number}"], arrays[f"channels{number}"]
             thresholds = arrays[f"thresholds{number}"]
-            for row, z in outputs(one, source, int(dilation), filters, channels):
+            for row, z in outputs(values, source, int(dilation), filters, channels):
                 for b in thresholds[row]:
                     if "share" in parts:
                         parts["share"].append(np.count_nonzero(z > b))
                     if "excess" in parts:
                         parts["excess"].append(np.maximum(z - b, 0).sum(dtype=np.float64))
-        features = np.concatenate([parts[view] for view in own["views"]]) / one.shape[1]
+        features = np.concatenate([parts[view] for view in setup["views"]]) / values.shape[1]
         table.append((features - arrays["means"]) / arrays["scales"])
     return machine(k, np.array(table))
 
@@ -94,16 +94,16 @@ def predict(series):
 
 def read(inputs):
     """Return the series of .npz files, or of lines of JSON."""
-    found = []
-    for one in inputs:
-        content = sys.stdin.buffer.read() if one == "-" else Path(one).read_bytes()
+    tables = []
+    for word in inputs:
+        content = sys.stdin.buffer.read() if word == "-" else Path(word).read_bytes()
         if content[:2] == b"PK":  # a zip, as .npz files are
-            found += [*np.load(io.BytesIO(content), allow_pickle=False)["X"]]
+            tables += [*np.load(io.BytesIO(content), allow_pickle=False)["X"]]
             continue
         for line in content.decode("utf-8-sig").splitlines():
             if line.strip():
-                found.append(np.array(json.loads(line), dtype=float))  # null is NaN
-    return found
+                tables.append(np.array(json.loads(line), dtype=float))  # null is NaN
+    return tables
 
 
 if __name__ == "__main__":

@@ -46,22 +46,22 @@ def standardized(windows):
 
 def of_kernel(k, signal):
     """Return the kernel machine's scores: power and coupling of the channels in each band."""
-    own, arrays, rate = SETUP["kernels"][k], arrays_of(k), SETUP["sampling_rate"]
+    setup, arrays, rate = SETUP["kernels"][k], arrays_of(k), SETUP["sampling_rate"]
     if signal.shape[1:] != tuple(arrays["shape"]):
         got, size = signal.shape[1:], tuple(arrays["shape"].tolist())
         raise ValueError(f"X has windows of shape {got}; training had {size}")
     bands = usual_bands(rate, signal.shape[2])
-    spectra = read_spectra(signal, rate, bands, own["shrinkage"], own["views"])
+    spectra = read_spectra(signal, rate, bands, setup["shrinkage"], setup["views"])
 
     if SETUP["recenter"]:  # all windows are those of one subject, whose classes are unknown
         subjects = np.zeros(len(signal), dtype=int)
         moments = spectra.moments_of(subjects, np.ones(len(signal)))
         spectra = replace(spectra, subjects=subjects, moments=moments)
         names = "means", "scales", "coefficients", "intercepts", *OF_SUBJECTS
-        subject = Recentering(own["views"], *(arrays_of(0)[name] for name in names))
+        subject = Recentering(setup["views"], *(arrays_of(0)[name] for name in names))
         spectra = replace(spectra, moments=subject.moments(spectra))
-    features = np.concatenate([spectra.views[name] for name in own["views"]], 1, dtype=float)
-    moved = recentered(features, spectra, own["views"], arrays["means"], arrays["scales"])
+    features = np.concatenate([spectra.views[name] for name in setup["views"]], 1, dtype=float)
+    moved = recentered(features, spectra, setup["views"], arrays["means"], arrays["scales"])
     return machine(k, (moved - arrays["means"]) / arrays["scales"])
 
 
@@ -78,8 +78,8 @@ def predict(windows):
 
 def read(files):
     """Return the windows of .npz files, or of standard input."""
-    opened = (io.BytesIO(sys.stdin.buffer.read()) if one == "-" else Path(one) for one in files)
-    return list(chain.from_iterable(np.load(one, allow_pickle=False)["X"] for one in opened))
+    opened = (io.BytesIO(sys.stdin.buffer.read()) if word == "-" else Path(word) for word in files)
+    return list(chain.from_iterable(np.load(file, allow_pickle=False)["X"] for file in opened))
 
 
 if __name__ == "__main__":

@@ -11,30 +11,30 @@ from representer.kernels.subtree_kernel import UNKNOWN, relabeled
 
 def subtree_features(k, objects, views_of, patterns=(), numbers_of=None):
     """Return the kernel values of objects with the landmarks of target k (N, M)."""
-    own, arrays = SETUP["kernels"][k], arrays_of(k)
-    colors = [{key: n for n, key in enumerate(names)} for names in own["colors"]]
+    spec, arrays = SETUP["kernels"][k], arrays_of(k)
+    colors = [{key: n for n, key in enumerate(names)} for names in spec["colors"]]
     *weights, _ = arrays["weights"]
     return np.array([
-        weights @ np.array([*overlaps(own, arrays, colors, one, views_of, patterns, numbers_of)])
-        for one in objects
+        weights @ np.array([*overlaps(spec, arrays, colors, graph, views_of, patterns, numbers_of)])
+        for graph in objects
     ])  # fmt: skip
 
 
 def overlaps(own, arrays, colors, one, views_of, patterns, numbers_of):
     """Yield the kernels of the sum, each of an object with all landmarks (M,)."""
-    block, joint, sizes, kind = 0, [], (np.zeros(0),) * 2, own["overlap"]
+    block, joint, sizes, rule = 0, [], (np.zeros(0),) * 2, own["overlap"]
     for graph, depth in zip(views_of(one), own["depths"], strict=True):
         total = 0.0
         levels = relabeled(graph, colors[block : block + depth + 1], has_edges=own["edges"])
-        for found in levels:
-            common, sizes = shared(found, arrays, block, len(colors[block]))
+        for numbers in levels:
+            common, sizes = shared(numbers, arrays, block, len(colors[block]))
             total, block = total + common, block + 1
-            yield overlap(common, *sizes, kind)
-        joint.append((total, *((depth + 1) * size for size in sizes), kind))
+            yield overlap(common, *sizes, rule)
+        joint.append((total, *((depth + 1) * size for size in sizes), rule))
     for find in patterns:
-        found = np.array([colors[block].get(name, UNKNOWN) for name, _ in find(one)], np.int64)
-        common, sizes = shared(found, arrays, block, len(colors[block]))
-        yield overlap(common, *sizes, kind)
+        numbers = np.array([colors[block].get(name, UNKNOWN) for name, _ in find(one)], np.int64)
+        common, sizes = shared(numbers, arrays, block, len(colors[block]))
+        yield overlap(common, *sizes, rule)
         block += 1
     if own["joint"]:
         for together in joint:

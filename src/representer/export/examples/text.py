@@ -40,21 +40,21 @@ def of_network(texts):
 
 def of_kernel(k, texts):
     """Return the kernel machine's scores (N, W): n-grams of words and characters."""
-    arrays, own, scores = arrays_of(k), SETUP["kernels"][k], []
-    columns = [dict(zip(ngrams, range(len(ngrams)), strict=True)) for ngrams in own["ngrams"]]
+    arrays, setup, scores = arrays_of(k), SETUP["kernels"][k], []
+    columns = [dict(zip(ngrams, range(len(ngrams)), strict=True)) for ngrams in setup["ngrams"]]
     for text in texts:
-        found, score = words(text), arrays["intercepts"].copy()
-        for view, (tokens, blank) in enumerate(((found, " "), (f" {' '.join(found)} ", ""))):
+        split, score = words(text), arrays["intercepts"].copy()
+        for view, (tokens, blank) in enumerate(((split, " "), (f" {' '.join(split)} ", ""))):
             counts = Counter(
                 blank.join(tokens[i : i + n])
-                for n in own["orders"][view]
+                for n in setup["orders"][view]
                 for i in range(len(tokens) - n + 1)
             )
-            known = [(columns[view][g], n) for g, n in counts.items() if g in columns[view]]
-            at, n = np.array(known, dtype=int).reshape(-1, 2).T
-            values = arrays[f"weights{view}"][at] * np.log1p(n)
+            counted = [(columns[view][g], n) for g, n in counts.items() if g in columns[view]]
+            columns_of, n = np.array(counted, dtype=int).reshape(-1, 2).T
+            values = arrays[f"weights{view}"][columns_of] * np.log1p(n)
             length = np.sqrt(2 * (values @ values)) or 1.0
-            score += arrays["coefficients"][:, at + view * len(arrays["weights0"])] @ (
+            score += arrays["coefficients"][:, columns_of + view * len(arrays["weights0"])] @ (
                 values / length
             )
         scores.append(score)

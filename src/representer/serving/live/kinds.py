@@ -42,10 +42,10 @@ class Sums(NamedTuple):
 def by_place(explanation: Explanation, count: int) -> list[Sums]:
     """Return the contributions at each place, those of several places in equal parts."""
     raises, lowers = [0.0] * count, [0.0] * count
-    for one in explanation.contributions:
-        for place in one.where:
-            own = raises if one.contribution > 0 else lowers
-            own[place] += one.contribution / len(one.where)
+    for feature in explanation.contributions:
+        for position in feature.where:
+            side = raises if feature.contribution > 0 else lowers
+            side[position] += feature.contribution / len(feature.where)
     return [Sums(*both) for both in zip(raises, lowers, strict=True)]
 
 
@@ -259,7 +259,7 @@ class Molecules(Kind):
     def changes(self, one: str, place: int) -> Iterable[Change]:
         from rdkit import Chem, rdBase
 
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         original = Chem.MolToSmiles(parse_smiles(one))
         with rdBase.BlockLogs():
             for name, edit in _edits(one, place):
@@ -272,20 +272,20 @@ class Molecules(Kind):
                     continue  # no such molecule
                 smiles = Chem.MolToSmiles(molecule)
                 if smiles != original and not invalid_reason(smiles):
-                    found.setdefault(smiles, name)
-        return [Change(name, smiles) for smiles, name in found.items()]
+                    names.setdefault(smiles, name)
+        return [Change(name, smiles) for smiles, name in names.items()]
 
 
 def _edits(smiles: str, place: int) -> Iterable[tuple[str, Callable[[RWMol], object]]]:
     """Yield the name of each change of an atom, and the function that makes it."""
     atom = parse_smiles(smiles).GetAtomWithIdx(place)
-    own = atom.GetSymbol()
+    symbol = atom.GetSymbol()
     for element, number in ELEMENTS.items():
-        if element != own:
+        if element != symbol:
             yield f"{element} instead", lambda m, n=number: _replace(m, place, n)
         yield f"add {element}", lambda m, n=number: _attach(m, place, n)
     if atom.GetDegree() == 1 and atom.GetOwningMol().GetNumAtoms() > 1:
-        yield f"without {own}", lambda m: m.RemoveAtom(place)
+        yield f"without {symbol}", lambda m: m.RemoveAtom(place)
 
 
 def _replace(molecule: Any, place: int, number: int) -> None:
@@ -308,7 +308,7 @@ def _attach(molecule: Any, place: int, number: int) -> None:
 
 def _as_attributes(found: re.Match[str]) -> str:
     """Return the properties of a style attribute as attributes of their own."""
-    pairs = (part.split(":", 1) for part in found[2].split(";") if ":" in part)
+    pairs = (pair.split(":", 1) for pair in found[2].split(";") if ":" in pair)
     return "".join(f' {name.strip()}="{value.strip()}"' for name, value in pairs)
 
 
@@ -335,19 +335,19 @@ class Signals(Kind):
         bands: dict[str, list[float]] = {}
         whole: dict[str, float] = {}
         by_channel = np.zeros(len(window))
-        for what, where, part, value in explanation.contributions:
-            if part == NETWORK and not what.startswith("power of "):
+        for what, where, half, value in explanation.contributions:
+            if half == NETWORK and not what.startswith("power of "):
                 name, _, _ = what.rpartition(", ")
-                own = filters.setdefault(name, {})
-                own[where] = own.get(where, 0.0) + value
-            elif part == KERNEL and len(where) == 1:
+                by_span = filters.setdefault(name, {})
+                by_span[where] = by_span.get(where, 0.0) + value
+            elif half == KERNEL and len(where) == 1:
                 name, _, _ = what.partition(", ")
                 bands.setdefault(name, [0.0] * len(window))[where[0]] += value
                 by_channel[where[0]] += abs(value)
             else:
-                name = what.rpartition(", ")[0] if part == NETWORK else what
+                name = what.rpartition(", ")[0] if half == NETWORK else what
                 whole[name] = whole.get(name, 0.0) + value
-        spans = sorted({span for own in filters.values() for span in own})
+        spans = sorted({span for by_span in filters.values() for span in by_span})
         drawn = sorted(np.argsort(-by_channel, kind="stable")[:TRACES].tolist())
         every = max(1, window.shape[1] // POINTS)
         return {
@@ -360,13 +360,13 @@ class Signals(Kind):
             ],
             "spans": [list(span) for span in spans],
             "filters": [
-                {"name": name, "values": [own.get(span, 0.0) for span in spans]}
-                for name, own in sorted(filters.items(), key=_number)
+                {"name": name, "values": [by_span.get(span, 0.0) for span in spans]}
+                for name, by_span in sorted(filters.items(), key=_number)
             ],
             "bands": [
-                {"name": name, "values": own} for name, own in sorted(bands.items(), key=_hertz)
+                {"name": name, "values": sums} for name, sums in sorted(bands.items(), key=_hertz)
             ],
-            "whole": [{"name": name, "value": own} for name, own in whole.items()],
+            "whole": [{"name": name, "value": value} for name, value in whole.items()],
         }
 
 

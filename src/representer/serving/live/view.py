@@ -72,15 +72,15 @@ class LiveView:
 
     def describe(self) -> Json:
         """Return what the page needs before something is chosen."""
-        kind = self.kind
+        live = self.kind
         examples = [
-            {"name": one.name, "group": one.group, "input": kind.typed(one.value)}
-            for one in self.examples
+            {"name": example.name, "group": example.group, "input": live.typed(example.value)}
+            for example in self.examples
         ]
-        meaning = kind.meaning if self.model.classes or kind.place == "token" else NUMBER
+        meaning = live.meaning if self.model.classes or live.place == "token" else NUMBER
         about = {
-            "prompt": kind.prompt, "place": kind.place, "sample": kind.sample, "meaning": meaning,
-            "has_changes": kind.has_changes,
+            "prompt": live.prompt, "place": live.place, "sample": live.sample, "meaning": meaning,
+            "has_changes": live.has_changes,
         }  # fmt: skip
         return self.model.describe() | about | {"examples": examples}
 
@@ -127,8 +127,8 @@ class LiveView:
             "raises": _listed([line for line in lines if line.contribution > 0]),
             "lowers": _listed([line for line in lines if line.contribution <= 0]),
             "places": [
-                {"name": name, **own._asdict()}
-                for name, own in zip(names, by_place(explanation, len(names)), strict=True)
+                {"name": name, **sums._asdict()}
+                for name, sums in zip(names, by_place(explanation, len(names)), strict=True)
             ]
             if names
             else [],
@@ -151,18 +151,18 @@ class LiveView:
         if not 0 <= place < len(names):
             raise ArgumentError("place", place, f"a number below {len(names)}")
         changes = list(self.kind.changes(one, place))
-        scores, labels = self._scored([one, *(self.kind.read(own.input) for own in changes)])
+        scores, labels = self._scored([one, *(self.kind.read(change.input) for change in changes)])
         rows = [
-            {"name": own.name, "input": own.input, "label": label, "score": score,
+            {"name": change.name, "input": change.input, "label": label, "score": score,
              "change": score - scores[0]}
-            for own, score, label in zip(changes, scores[1:], labels[1:], strict=True)
+            for change, score, label in zip(changes, scores[1:], labels[1:], strict=True)
         ]  # fmt: skip
         rows.sort(key=lambda row: row["change"])
-        found = {
+        largest = {
             "raises": [row for row in rows[: -LISTED - 1 : -1] if row["change"] > 0],
             "lowers": [row for row in rows[:LISTED] if row["change"] < 0],
         }
-        return {"name": names[place], "tried": len(rows), "of": labels[0], **found}
+        return {"name": names[place], "tried": len(rows), "of": labels[0], **largest}
 
     def _scored(self, objects: Sequence[Any]) -> tuple[list[float], list[str]]:
         """Return the scores that `explain` explains for the first object, and predicted labels."""
@@ -185,11 +185,11 @@ def _by_size(explanation: Explanation) -> list[Json]:
 def _listed(lines: Sequence[Line]) -> Json:
     """Return the first lines, the number of all and their sum."""
     rows = [
-        {"what": one.what, "places": one.places, "kernel": float(one.kernel),
-         "network": float(one.network), "contribution": float(one.contribution)}
-        for one in lines[:LISTED]
+        {"what": line.what, "places": line.places, "kernel": float(line.kernel),
+         "network": float(line.network), "contribution": float(line.contribution)}
+        for line in lines[:LISTED]
     ]  # fmt: skip
-    return {"lines": rows, "count": len(lines), "sum": sum(one.contribution for one in lines)}
+    return {"lines": rows, "count": len(lines), "sum": sum(line.contribution for line in lines)}
 
 
 class Chosen(BaseModel):
@@ -218,13 +218,13 @@ class LiveAnswers(Answers):
 
     def _live(self, job: Job) -> Reply:
         body = parsed(Chosen, job.body)
-        one = self._view.find(body.input, body.example)
-        return Reply(200, encoded(self._view.explain(one)))
+        value = self._view.find(body.input, body.example)
+        return Reply(200, encoded(self._view.explain(value)))
 
     def _changes(self, job: Job) -> Reply:
         body = parsed(Place, job.body)
-        one = self._view.find(body.input, body.example)
-        return Reply(200, encoded(self._view.change(one, body.place)))
+        value = self._view.find(body.input, body.example)
+        return Reply(200, encoded(self._view.change(value, body.place)))
 
 
 def create_live_app(
