@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 from language_samples import made_up_text, small_model
 from representer.errors import ArgumentError, CheckpointError, DataError, KindError
-from representer.estimators import LanguageModel, language_training
+from representer.estimators import LanguageModel, language, language_training
 from representer.estimators.halves import Pool
 from representer.estimators.language_kernel import RECENT, LanguageKernel
 from representer.estimators.language_training import (
@@ -318,3 +318,17 @@ def test_the_figures_of_words_and_of_characters():
         "tokens": 9, "loss": math.log(8), "perplexity": pytest.approx(8),
     }  # fmt: skip
     assert figures(math.log(8), 9, "char")["bits_per_character"] == pytest.approx(3)
+
+
+def test_the_counts_come_before_the_network_and_both_are_no_worse(capsys, monkeypatch):
+    said, train = [], language.train
+
+    def trained(*arguments, **options):
+        said.append(capsys.readouterr().err)
+        return train(*arguments, **options)
+
+    monkeypatch.setattr(language, "train", trained)
+    texts = [TEXT, made_up_text(30, seed=2)]
+    model = LanguageModel(**SMALL | {"verbose": 1}).fit(texts[0], validation=texts[1])
+    assert "the n-gram counts alone: valid_perplexity" in said[0]
+    assert model.pool_.loss <= model.pool_.kernel_loss

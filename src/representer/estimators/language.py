@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -84,16 +83,25 @@ class _SavedInputs:
     level: Level
 
 
-def _at_some_places(predictor: Predictor, text: Tensor, size: int) -> tuple[Floats, Numbers]:
-    """Return log-probabilities at evenly spread places of a text, and the tokens there."""
-    stride = min(SEGMENT, -(-len(text) * size // POOLED))
-    logs, following, state = [], [], None
+def _stride(text: Tensor, size: int) -> int:
+    """Return how far apart the places of a text are at which the halves are weighted."""
+    return min(SEGMENT, -(-len(text) * size // POOLED))
+
+
+def _at_some_places(predictor: Predictor, text: Tensor, size: int) -> Moments:
+    """Return log-probabilities at evenly spread places of each segment of a text."""
+    logs, state, places = [], None, slice(None, None, _stride(text, size))
     for start, length in fixed_segments(len(text) - 1, SEGMENT):
-        span = slice(start, start + length)
-        some, state = predictor.read(text[span], state, slice(None, None, stride))
+        some, state = predictor.read(text[start : start + length], state, places)
         logs.append(some)
-        following.append(text[start + 1 : start + length + 1 : stride])
-    return torch.cat(logs).numpy(), torch.cat(following).numpy()
+    every = torch.cat(logs).numpy()
+    return every, every[:0]
+
+
+def _after_places(text: Tensor, size: int) -> Numbers:
+    """Return the tokens that follow these places."""
+    segments = text[1:].split(SEGMENT)
+    return torch.cat([own[:: _stride(text, size)] for own in segments]).numpy()
 
 
 # The score of the next token as an exact sum over the tokens of a text.
@@ -393,8 +401,10 @@ class LanguageModel(LanguageParameters, Estimator):
         The arguments are those of `halves.fit_parts`; tokens are inputs of the network already.
         """
         self.examples_ = {name: len(tokens) for name, tokens in parts.items()}
+        texts = [tokens.numpy() for tokens in parts.values()]
+        counts: Any = (None, None) if self.answer == NETWORK else self._count(*texts)
         result = train(self, run, network, [*parts.values()], seed, **options)
-        self._join(*(tokens.numpy() for tokens in parts.values()))
+        self._join(counts, *texts)
         if run.is_saved:
             self.save_fitted(run)
         return result
@@ -405,8 +415,29 @@ class LanguageModel(LanguageParameters, Estimator):
         task = training_task(self, train, valid, network, seed)
         return task, trainer_config(self, len(train), seed), optimizer_for(self, network)
 
-    def _join(self, train: Numbers, valid: Numbers) -> None:
-        """Fit the kernel half and the weights of both halves.
+    def _count(
+        self, train: Numbers, valid: Numbers
+    ) -> tuple[LanguageKernel | None, Moments | None]:
+        """Return the counts of the training text, and their moments on the validation text.
+
+        They take a moment, and come before the network: their perplexity is what it has to add to.
+        """
+        size, level = len(self.inputs_.vocabulary), self.inputs_.level
+
+        def scored() -> tuple[LanguageKernel, Moments]:
+            half = LanguageKernel.select(level, size, train, valid)
+            return half, _at_some_places(half, torch.from_numpy(valid), size)
+
+        machine, logs = attempted(self.answer, "kernel", scored)
+        if machine is not None and self.has_network and self.verbose:
+            perplexity = np.exp(-machine.likelihoods(valid).mean())
+            say(f"the n-gram counts alone: valid_perplexity {perplexity:.2f}")
+        return machine, logs
+
+    def _join(
+        self, counts: tuple[LanguageKernel | None, Moments | None], train: Numbers, valid: Numbers
+    ) -> None:
+        """Find the weights of both halves.
 
         The counts are those of the training text while the weights are found on the validation
         text, and then those of both.
@@ -414,22 +445,16 @@ class LanguageModel(LanguageParameters, Estimator):
         self.targets_ = (NETWORK_ALONE,)
         if self.answer == NETWORK:
             return
-        size, level = len(self.inputs_.vocabulary), self.inputs_.level
-        following: list[Numbers] = []
-
-        def scored(find: Callable[[], Any]) -> tuple[Any, Moments]:
-            logs, tokens = _at_some_places(half := find(), torch.from_numpy(valid), size)
-            following.append(tokens)
-            return half, (logs, logs[:0])
-
-        select = partial(LanguageKernel.select, level, size, train, valid)
-        machine, logs = attempted(self.answer, "kernel", partial(scored, select))
-        network = None
+        (machine, logs), network = counts, None
+        text, size = torch.from_numpy(valid), len(self.inputs_.vocabulary)
         if self.has_network:
-            find = partial(NetworkPredictor, self.network_)
-            _, network = attempted(self.answer, NETWORK, partial(scored, find))
-        tokens = following[0] if following else valid[:0]
-        pool = Pool.fit(self.target_, logs and logs[0], network and network[0], tokens)
+
+            def scored() -> tuple[None, Moments]:
+                return None, _at_some_places(NetworkPredictor(self.network_), text, size)
+
+            _, network = attempted(self.answer, NETWORK, scored)
+        scores = logs and logs[0], network and network[0]
+        pool = Pool.fit(self.target_, *scores, _after_places(text, size))
         machine = machine and machine.refit(np.concatenate([train, valid]))
         self.targets_ = (JointTarget(pool, machine),)
 

@@ -83,11 +83,13 @@ def token_counts(inputs: LanguageInputs, tokens: Tensor) -> dict[str, int]:
 
 
 def unknown_note(inputs: LanguageInputs, tokens: Tensor) -> str:
-    """Return a note if so many words of a text are unknown that its perplexity tells little."""
+    """Return a note if words of a text are unknown: many of them make its perplexity tell little."""
     counts = token_counts(inputs, tokens)
     words = counts["tokens"] - counts["lines"]
-    if inputs.level != "word" or 3 * counts["unknown"] <= words:
+    if inputs.level != "word" or not counts["unknown"]:
         return ""
+    if 3 * counts["unknown"] <= words:
+        return f"{counts['unknown']:,} of the {words:,} words to test are unknown, read as <unk>"
     return (
         f"{counts['unknown'] / words:.0%} of the words to test are unknown, so perplexity tells "
         "little; --level char reads characters"
