@@ -166,6 +166,45 @@ def test_numbers_of_nodes_are_labels_of_the_kernel_if_they_are_integers():
     assert by_degree.nodes == [1, 2, 1]
 
 
+def measured(count: int, label: int, number: float) -> Data:
+    """Return a ring whose nodes have an integer, its label, and a number."""
+    ends = torch.arange(count)
+    around = torch.stack([torch.cat([ends, ends.roll(1)]), torch.cat([ends.roll(1), ends])])
+    x = torch.stack([(ends % (2 + label) == 0).double(), torch.full((count,), number).double()], 1)
+    return Data(x=x + torch.randn(count, 1).double() * torch.tensor([0.0, 0.2]), edge_index=around)
+
+
+def test_the_kernel_compares_labels_and_numbers_of_the_nodes_together(tmp_path):
+    torch.manual_seed(0)
+    kinds = [(k % 2, k // 2 % 2) for k in range(60)]
+    graphs = [measured(6 + k % 5, a, b - 0.25) for k, (a, b) in enumerate(kinds)]
+    for classes in ([a for a, _ in kinds], [b for _, b in kinds], [2 * a + b for a, b in kinds]):
+        model = GraphClassifier(answer="kernel", random_state=0, verbose=0)
+        model.fit(graphs[:40], classes[:40])
+        assert model.score(graphs[40:], classes[40:]) >= 0.9
+    explanation = model.explain(graphs[:1])[0]
+    assert "mean of number 2 of the nodes" in {part.what for part in explanation.contributions}
+    total = explanation.baseline + sum(part.contribution for part in explanation.contributions)
+    assert total == pytest.approx(explanation.score, abs=1e-6)
+    model.save(tmp_path / "run")
+    again = GraphClassifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(graphs), model.predict_proba(graphs))
+
+
+def test_a_graph_without_edges_has_unknown_numbers_of_edges():
+    ends = torch.tensor([[0, 1], [1, 0]])
+    graphs = [Data(x=torch.ones(2, 1).long(), edge_index=ends, edge_attr=torch.full((2, 1), own))
+              for own in (0.5, 1.5)]  # fmt: skip
+    graphs.append(Data(x=torch.ones(2, 1).long(), edge_index=ends[:, :0]))
+    graphs[-1].edge_attr = torch.zeros(0, 1)
+    read = read_graphs(graphs)
+    inputs = GraphInputs.find(read)
+    assert inputs.summary_names() == ("mean of number 1 of the edges",
+                                      "spread of number 1 of the edges")  # fmt: skip
+    assert inputs.summary(read[0]).tolist() == [0.5, 0.0]
+    assert np.isnan(inputs.summary(read[-1])).all()
+
+
 def test_a_network_without_contributions_says_so():
     model = GraphClassifier(**NETWORK, epochs=1, network="gine").fit(GRAPHS, LABELS)
     with pytest.raises(KindError, match="not a sum of contributions"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from fitted_examples import MOLECULES, fitted
 from scipy import sparse
 from scipy.integrate import quad
@@ -47,6 +48,42 @@ def test_the_second_choice_is_that_of_the_process_with_one_more_observation():
     values[first.position] = -1
     assert second.position == values.argmax()
     assert second.improvement == pytest.approx(values.max(), rel=1e-9)
+
+
+def test_a_batch_is_that_of_acquisitions_of_botorch_over_a_small_pool():
+    acquisition = pytest.importorskip("botorch.acquisition")
+    models = pytest.importorskip("botorch.models")
+    from representer.kernels import GPyTorchKernel, StringKernel
+
+    words = ["ab" * n + "c" * (n % 3) for n in range(1, 13)]
+    kernel, noise, numbers = (
+        StringKernel(2, 0.5, base="delta").cosine(),
+        0.1,
+        torch.arange(12).double(),
+    )
+    gram = torch.as_tensor(kernel(words)).double()
+    truth = (numbers % 5)[:6, None]
+    model = models.SingleTaskGP(
+        numbers[:6, None], truth, torch.full_like(truth, noise), outcome_transform=None,
+        covar_module=GPyTorchKernel(kernel, words).double(),
+    ).eval()  # fmt: skip
+    across = gram[6:, :6] @ torch.linalg.inv(gram[:6, :6] + noise * torch.eye(6))
+    mean, covariance = (
+        (across @ truth)[:, 0].numpy(),
+        (gram[6:, 6:] - across @ gram[:6, 6:]).numpy(),
+    )
+    pool, best, chosen = numbers[6:, None], float(mean.min()), list[int]()
+    for one in choose(mean, covariance, noise, best, np.ones(6), np.ones(6, bool), 3):
+        expected = acquisition.LogExpectedImprovement(model, best)(pool[:, None]).exp().detach()
+        expected[chosen] = 0.0
+        assert one.improvement == pytest.approx(expected.max().item(), rel=1e-6)
+        assert one.position == expected.argmax()
+        chosen.append(one.position)
+        believed = torch.tensor([[one.mean]]).double()
+        model = model.condition_on_observations(
+            pool[[one.position]], believed, noise=torch.full_like(believed, noise)
+        )
+        best = max(best, one.mean)
 
 
 def test_an_estimator_suggests_large_or_small_molecules_without_copies():

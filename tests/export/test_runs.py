@@ -282,7 +282,9 @@ def test_graphs_are_predicted_as_by_the_run(labels: str, tmp_path: Path):
             nx.set_node_attributes(graph, {v: "CO"[v % 2] for v in graph}, "x")
             nx.set_edge_attributes(graph, {e: sum(e) % 2 for e in graph.edges}, "edge_attr")
         if labels == "numbers":
-            nx.set_node_attributes(graph, {v: rng.normal(size=2).tolist() for v in graph}, "x")
+            nx.set_node_attributes(graph, {v: [v % 2, *rng.normal(size=2)] for v in graph}, "x")
+            edge_numbers = {edge: rng.normal(size=1).tolist() for edge in graph.edges}
+            nx.set_edge_attributes(graph, edge_numbers, "edge_attr")
         graphs.append(graph)
         nodes = [own.get("x", 0) for _, own in graph.nodes(data=True)]
         edges = [[u, v, *own.values()] for u, v, own in graph.edges(data=True)]

@@ -265,7 +265,10 @@ class GraphNetworkEstimator(GraphKernelParameters, KernelHalves, GraphEnsembleEs
     def _new_kernel(self) -> Any:
         if self.kernel is not None:
             return super()._new_kernel()
-        return SubtreeKernel((LEVELS,), self.inputs_.labeled)
+        names, inputs = self.inputs_.summary_names(), self.inputs_
+        return SubtreeKernel(
+            (LEVELS,), inputs.labeled, numbers=inputs.summary if names else None, names=names
+        )
 
     def width(self, inputs: GraphInputs) -> int:
         return inputs.nodes.width
@@ -321,7 +324,10 @@ class GraphClassifier(GraphNetworkEstimator, Classifier):
     ``("S", ("NP", "dogs"), ("VP", "bark"))``, each label of which is one of a node.
 
     Each label of the training graphs becomes an input of its own, and all unknown labels share
-    one. Features are standardized. Nodes without either are labeled by their degree.
+    one. Features are standardized. Nodes without either are labeled by their degree. Of features,
+    the kernel takes the integers of a node or an edge together as its label, and compares mean and
+    standard deviation of each other number over the graph; so a label and measurements stand in
+    one ``x``, the label as an integer or, for the network, as a column of zeros and ones for each.
 
     With `kernel`, a kernel of `representer.kernels` for graphs or trees, both halves are of this
     kernel: it takes each label as a one-hot vector, and `explain` divides it into the parts of a

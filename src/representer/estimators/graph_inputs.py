@@ -315,6 +315,10 @@ class FeatureCode:
         numbers = np.asarray(values)[:, list(self.integer_columns)].astype(int)
         return [tuple(row) for row in numbers.tolist()]
 
+    def real_columns(self) -> list[int]:
+        """Return the columns of numbers that are no integers."""
+        return [k for k in range(len(self.means)) if k not in self.integer_columns]
+
     def unknown(self, values: Values) -> list[Any]:
         """Return the labels that training did not have."""
         if not self.labels or not isinstance(values, tuple):
@@ -406,7 +410,7 @@ class GraphInputs(GraphBatches):
     def labeled(self, graph: PlainGraph) -> tuple[Graph]:
         """Return the graph with a label for each node, and for each edge if edges have any.
 
-        Nodes whose numbers are not integers are labeled by their degree.
+        Nodes without an integer among their numbers are labeled by their degree.
 
         Raises:
             DataError: The graph has features of another kind than the training graphs.
@@ -415,6 +419,28 @@ class GraphInputs(GraphBatches):
         nodes = self.nodes.as_labels(self._node_values(graph)) or list(degrees(graph))
         edges = None if self.edges is None else self.edges.as_labels(graph.edges)
         return (Graph(nodes, torch.from_numpy(graph.edge_index), edges),)
+
+    def summary_names(self) -> tuple[str, ...]:
+        """Return the names of the numbers of `summary`, none if nodes and edges have integers."""
+        return tuple(
+            f"{statistic} of number {k + 1} of the {what}"
+            for what, code in (("nodes", self.nodes), ("edges", self.edges)) if code
+            for statistic in ("mean", "spread") for k in code.real_columns()
+        )  # fmt: skip
+
+    def summary(self, graph: PlainGraph) -> NDArray[np.float64]:
+        """Return the mean and the standard deviation of each number that is no integer ``(D,)``.
+
+        A graph without edges has NaN for their numbers.
+        """
+        self._require_kinds(graph)
+        parts = [np.zeros(0)]
+        for code, values in ((self.nodes, graph.nodes), (self.edges, graph.edges)):
+            if code and (columns := code.real_columns()):
+                rows = np.asarray(values if graph.edge_index.size or code is self.nodes else [])
+                table = rows[:, columns] if len(rows) else np.full((1, len(columns)), np.nan)
+                parts += [table.mean(0), table.std(0)]
+        return np.concatenate(parts)
 
     def unknown(self, graphs: Sequence[PlainGraph]) -> list[Any]:
         """Return the label of each node whose label the training graphs lack."""

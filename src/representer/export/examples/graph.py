@@ -90,9 +90,27 @@ def view_of(graph):
     return (new(labels or degrees(nodes, ends), ends, kinds),)
 
 
+def real_columns(code):
+    """Return the columns of numbers that are no integers."""
+    return [k for k in range(len(code["means"])) if k not in code["integer_columns"]]
+
+
+def summary(graph):
+    """Return the mean and the standard deviation of each number that is no integer (D,)."""
+    nodes, _, edges = parts_of(graph)
+    found = []
+    for values, code in ((nodes, SETUP["nodes"]), ([e[2] for e in edges], SETUP["edges"])):
+        if code and (columns := real_columns(code)):
+            table = np.array(values or [[np.nan] * len(code["means"])], dtype=float)
+            table = table.reshape(-1, len(code["means"]))[:, columns]
+            found += [table.mean(0), table.std(0)]
+    return np.concatenate(found)
+
+
 def of_kernel(k, graphs):
-    """Return the kernel machine's scores: subtrees shared with the landmarks."""
-    return machine(k, subtree_features(k, graphs, view_of))
+    """Return the kernel machine's scores: subtrees and numbers beside those of the landmarks."""
+    has_numbers = any(real_columns(SETUP[of]) for of in ("nodes", "edges") if SETUP[of])
+    return machine(k, subtree_features(k, graphs, view_of, (), summary if has_numbers else None))
 
 
 def predicted(graphs):
