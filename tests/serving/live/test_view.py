@@ -32,7 +32,7 @@ SMILES = ["C" * k + "O" * (k % 3) for k in range(1, 31)]
 
 
 def of_texts() -> Any:
-    return TextClassifier(**SMALL).fit(TEXTS, ["yes", "no"] * 15)
+    return with_both(TextClassifier(**SMALL).fit(TEXTS, ["yes", "no"] * 15))
 
 
 def of_molecules() -> Any:
