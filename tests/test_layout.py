@@ -54,6 +54,12 @@ def parsed(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"))
 
 
+@cache
+def walked(tree: ast.AST) -> list[ast.AST]:
+    """Return the nodes of a tree; each rule looks at all of them."""
+    return list(ast.walk(tree))
+
+
 def tracked_files() -> list[Path]:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
@@ -81,7 +87,7 @@ def dotted(node: ast.expr) -> str:
 
 def unsafe_places(tree: ast.AST) -> Iterator[str]:
     """Yield what a syntax tree does that could run foreign code, with the line."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             from_module = node.module if isinstance(node, ast.ImportFrom) else None
             for name in [from_module] if from_module else [alias.name for alias in node.names]:
@@ -206,10 +212,11 @@ def test_no_tracked_file_holds_a_path_of_one_machine_or_an_unfinished_place():
 OF_EVERY_OP = {"Operands", "Results", "StepOperands", "Step"}  # each folder of `ops` has its own
 
 
+@cache
 def defined(tree: ast.AST) -> set[str]:
     """Return what a module defines: functions, classes, variables and attributes of ``self``."""
-    names = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    for node in ast.walk(tree):
+    names = {n.name for n in walked(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    for node in walked(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -226,7 +233,7 @@ def is_of_self(node: ast.Attribute) -> bool:
 def foreign_privates(tree: ast.AST, privates: set[str]) -> Iterator[str]:
     """Yield each use of a private name of another module, out of those of the whole package."""
     foreign = privates - defined(tree)
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Attribute) and node.attr in foreign and not is_of_self(node):
             yield f"line {node.lineno}: {ast.unparse(node)}"
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("representer"):
@@ -297,13 +304,13 @@ def vague_names(tree: ast.AST) -> Iterator[str]:
     """Yield each assignment to a vague name; fields of a class are public."""
     fields = {
         id(field)
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, ast.ClassDef)
         for line in node.body
         if isinstance(line, ast.AnnAssign | ast.Assign)
         for field in ([line.target] if isinstance(line, ast.AnnAssign) else line.targets)
     }
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
             yield from [f"line {node.lineno}: {node.id}"] if id(node) not in fields else []
 

@@ -66,7 +66,7 @@ WORDING = {
 }
 CHECKED = (".py", ".md", ".hpp", ".cpp", ".h", ".html", ".toml", ".txt", "Makefile")
 _EITHER = "|".join(f"(?P<w{i}>{wrong})" for i, wrong in enumerate(WORDING))
-# the letter is looked for first: most places are no beginning of a word, and take the time otherwise
+# the letter is looked for first, since most places are no beginning of a word
 _PATTERN = re.compile(rf"(?<![a-z])(?=[a-z])(?:{_EITHER})(?![a-z])", re.IGNORECASE)
 _ADVICE = list(WORDING.values())
 _DOCSTRING = re.compile(r'^\s*r?"""(What|Whether|How|Where)\b', re.MULTILINE)
