@@ -24,7 +24,7 @@ from cli.conftest import (
 )
 from page_checks import faults
 from representer import estimators
-from representer.training.state import read_weights
+from saved_weights import read_weights
 from undrawn import without_drawings
 
 NAMES = {

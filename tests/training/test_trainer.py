@@ -22,8 +22,8 @@ from representer.storage import checkpoint
 from representer.storage.run import RunFolder
 from representer.training import generators, trainer
 from representer.training.config import TrainerConfig, require_same
-from representer.training.state import read_weights
 from representer.training.trainer import Trainer
+from saved_weights import read_weights
 
 
 def test_it_learns_and_returns_the_reason_for_its_end(tmp_path: Path) -> None:

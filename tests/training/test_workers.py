@@ -21,7 +21,7 @@ from representer.storage import atomic
 from representer.storage import run as run_folder
 from representer.training import processes as workers
 from representer.training.config import TrainerConfig
-from representer.training.state import read_weights
+from saved_weights import read_weights
 
 WORKER = Path(__file__).with_name("training_worker.py")
 

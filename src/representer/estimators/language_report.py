@@ -83,7 +83,7 @@ def token_counts(inputs: LanguageInputs, tokens: Tensor) -> dict[str, int]:
 
 
 def unknown_note(inputs: LanguageInputs, tokens: Tensor) -> str:
-    """Return a note if words of a text are unknown: many of them make its perplexity tell little."""
+    """Return a note if words of a text are unknown: its perplexity then tells little."""
     counts = token_counts(inputs, tokens)
     words = counts["tokens"] - counts["lines"]
     if inputs.level != "word" or not counts["unknown"]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from representer.errors import CheckpointError
-from representer.storage.checkpoint import read_tensors
-from representer.storage.files import parse_json
 from representer.storage.run import RunFolder
 from representer.training import generators
 from representer.training.averages import EvaluationWeights
@@ -74,18 +71,6 @@ def write_weights(
 ) -> None:
     """Write weights, with their metrics as JSON under ``metrics`` in the file's header."""
     run.write_tensors(name, weights, {"metrics": json.dumps(row)})
-
-
-def read_weights(path: str | Path) -> tuple[dict[str, Tensor], Row | None]:
-    """Read weights and their metrics."""
-    try:
-        tensors, metadata = read_tensors(path)
-        return tensors, parse_json(metadata.get("metrics", "null").encode("utf-8"))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        problem = f"{path} is not a readable file of weights: {reason}"
-        fix = "Check the path, or take the file from a copy of the run."
-        raise CheckpointError(f"{problem}. {fix}") from None
 
 
 def write_state(run: RunFolder, state: TrainingState) -> None:

@@ -32,7 +32,7 @@ from representer.tasks.signal.data import (
 from representer.tasks.signal.flow import FLOW, SignalTask, run_loso
 from representer.tasks.signal_options import SignalConfig
 from representer.tasks.worklist import WorkList
-from representer.training.state import read_weights
+from saved_weights import read_weights
 from undrawn import undrawn
 
 TINY = SignalConfig(
