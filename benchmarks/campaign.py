@@ -198,15 +198,19 @@ def remarks(rows: Iterable[Row]) -> list[list[str]]:
 
 
 def page_of(lines: Iterable[Line]) -> str:
-    """Return the page of the newest line of each suite, and of shares of suites tried since."""
-    lines = list(lines)
-    newest = {line["variant"]: line for line in lines if not line["smoke"]}
-    shares = {
-        line["variant"]: line for line in lines
-        if line["smoke"] and line["variant"] in newest
-        and line["date"] >= newest[line["variant"]]["date"]
-        and line["commit"] != newest[line["variant"]]["commit"]
-    }  # fmt: skip
+    """Return the page of the newest line of each suite, and of shares of suites tried since.
+
+    Lines come in the order in which they were written.
+    """
+    newest: dict[str, Line] = {}
+    shares: dict[str, Line] = {}
+    for line in lines:
+        name = line["variant"]
+        if not line["smoke"]:
+            newest[name] = line
+            shares.pop(name, None)
+        elif name in newest and line["commit"] != newest[name]["commit"]:
+            shares[name] = line
     sums = [sum(line[name] for line in newest.values()) for name in ("steps", "value")]
     parts = [
         "# Faults: what was tried and what held", ABOUT,

@@ -88,6 +88,9 @@ def test_a_suite_that_ended_replaces_its_figures_alone(bench, monkeypatch, tmp_p
     assert row.endswith(" | 1 |")
     page("--only", "first")
     assert "Shares" not in page("--only")
+    commit[0] = "2"
+    page("--only", "first")  # a whole suite on the day of a share, which it replaces
+    assert "Shares" not in page("--only")
 
 
 @pytest.mark.slow

@@ -132,17 +132,21 @@ class Pool:
 
         The machine is fitted again to the validation objects, too, which are then a large part of
         all; the network is not. So the weights that are best here give the network too much. The
+        prior is as strong as leaves a loss that is not above that of the better part. The
         arguments are those of `fit`.
         """
         parts, count = np.stack([kernel, network]), len(values)
         alone = np.array([_weight_alone(target, half, values, count) for half in parts])
         center = torch.tensor([1.0, 0.0], dtype=torch.float64)
         scaled = alone[:, None, None] * parts
-        factors = _weights(target, scaled, values, center, np.eye(2)[0], CAUTION / count)
-        weights = alone * factors
-        if not weights.any():  # neither tells anything about these objects
-            return cls.fit(target, kernel, network, values)
-        return cls._of(target, parts, values, weights)
+        for halvings in range(9):
+            prior = CAUTION / 2**halvings / count
+            factors = _weights(target, scaled, values, center, np.eye(2)[0], prior)
+            pool = cls._of(target, parts, values, alone * factors)
+            least = min(pool.kernel_loss or 0.0, pool.network_loss or 0.0)
+            if factors.any() and pool.loss <= least:
+                return pool
+        return cls.fit(target, kernel, network, values)
 
     @classmethod
     def unvalidated(

@@ -84,7 +84,7 @@ def append_line(request: Request, measure: Measure, folder: Path, status: str) -
 
 
 def read_lines(path: Path) -> dict[tuple[Any, ...], Line]:
-    """Return the last line of each `KEY`, from a file or from all files of a folder.
+    """Return the last line of each `KEY`, of a file or of all files of a folder, in their order.
 
     Raises:
         DataError: If a line is not a JSON object with these fields; the error names it.
@@ -94,6 +94,7 @@ def read_lines(path: Path) -> dict[tuple[Any, ...], Line]:
         for number, text in enumerate(file.read_text("utf-8").splitlines(), 1):
             try:
                 line = json.loads(text)
+                lines.pop(_key(line), None)  # the order is that of the last lines
                 lines[_key(line)] = line
             except (ValueError, KeyError, TypeError) as error:
                 problem = f"this is not the line of a run ({error})"
