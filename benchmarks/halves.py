@@ -77,18 +77,24 @@ def grouped_coverage() -> list[list[str]]:
     """Return the coverage of new groups, whose scores have a scale in common."""
     rows = []
     for groups, each in ((5, 200), (10, 100), (20, 50), (30, 30), (40, 25), (100, 10)):
-        of_row, rng, coverage = np.repeat(np.arange(groups), each), np.random.default_rng(0), []
-        for seed in range(REPEATS):
-            scores = abs(rng.normal(size=len(of_row)) * np.exp(rng.normal(size=groups))[of_row])
-            new = abs(rng.normal(size=(200, 20)) * np.exp(rng.normal(size=(200, 1))))
-            splits = splits_of(Numbers((0.0,), (1.0,)), scores, of_row)
-            try:
-                held = splits.calibration(seed, LEVEL)[1]
-            except DataError as error:
-                coverage = [f"refused: {error}"]
-                break
-            coverage.append((new <= Conformal.fit(LEVEL, [scores[held]]).quantiles[0]).mean())
-        rows.append([f"{groups}", f"{each}", *shown(coverage)])
+        of_row, cells = np.repeat(np.arange(groups), each), []
+        for is_cross in (False, True):
+            rng, coverage = np.random.default_rng(0), []
+            for seed in range(REPEATS):
+                scores = abs(rng.normal(size=len(of_row)) * np.exp(rng.normal(size=groups))[of_row])
+                new = abs(rng.normal(size=(200, 20)) * np.exp(rng.normal(size=(200, 1))))
+                held, units = np.arange(len(of_row)), [of_row]
+                try:
+                    if not is_cross:
+                        splits = splits_of(Numbers((0.0,), (1.0,)), scores, of_row)
+                        held, units = splits.calibration(seed, LEVEL)[1], None
+                    quantile = Conformal.fit(LEVEL, [scores[held]], units=units).quantiles[0]
+                except DataError as error:
+                    coverage = [f"refused: {str(error).partition('. ')[0]}"]
+                    break
+                coverage.append((new <= quantile).mean())
+            cells += shown(coverage)
+        rows.append([f"{groups}", f"{each}", *cells])
     return rows
 
 
@@ -128,6 +134,7 @@ def sections() -> list[str]:
     worse = sum(row[-1] == "yes" for row in cases)
     heads = ["rows", "target", "halves", "kernel", "network", "both", "both, few rows",
              "above a half"]  # fmt: skip
+    grouped = ["groups", "rows of each", "coverage", "standard error", "cross", "standard error"]
     rare = ["frequent rows", "rare classes", "rows of each", "coverage", "standard error",
             "of rare rows, by class", "standard error"]  # fmt: skip
     return [
@@ -145,9 +152,10 @@ stack, is above the smaller one of a half in {worse}.
 Level {LEVEL}; the coverage of random rows of new groups, the mean of {REPEATS} draws. The scores
 of a group have a scale in common. One random row of each of the drawn groups gives a score, so
 that the coverage is between the level and the level plus one over their number; with fewer groups
-than the level needs, the fit is refused.
+than the level needs, the fit is refused. *Cross* is cross-conformal prediction, in which every row
+gives a score and the rows of a group have the weight of one together.
 
-{table(["groups", "rows of each", "coverage", "standard error"], grouped_coverage(), 2)}""",
+{table(grouped, grouped_coverage(), 2)}""",
         f"""## Conformal prediction with rare classes
 
 Level {LEVEL}; the coverage of new rows of all classes, of a model that never finds the rare ones,

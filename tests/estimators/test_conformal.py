@@ -358,6 +358,40 @@ def test_cross_conformal_scores_are_those_of_models_that_have_not_seen_the_row()
     assert np.array_equal(plain.predict(X), model.predict(X))  # no row was set aside
 
 
+@pytest.mark.parametrize("sizes", [[100] * 10, [400] * 3 + [10] * 20])
+def test_rows_of_a_group_count_as_one_where_each_row_calibrates(sizes):
+    """The scores of a group have a scale in common; large groups have large ones."""
+    rng, groups, coverage = np.random.default_rng(0), np.repeat(np.arange(len(sizes)), sizes), []
+    for _ in range(200):
+        scales = np.exp(rng.normal(size=len(sizes))) / np.array(sizes)
+        scores = abs(rng.normal(size=len(groups))) * scales[groups]
+        quantile = Conformal.fit(LEVEL, [scores], units=[groups]).quantiles[0]
+        drawn = rng.choice(sizes, 500)
+        new = abs(rng.normal(size=500)) * np.exp(rng.normal(size=500)) / drawn
+        coverage.append((new <= quantile).mean())
+    assert np.mean(coverage) > LEVEL - 2 * np.std(coverage) / 200**0.5
+    scores = rng.random(30)
+    alone = Conformal.fit(LEVEL, [scores], units=[np.arange(30)])
+    assert alone == Conformal.fit(LEVEL, [scores])
+
+
+def test_cross_conformal_prediction_counts_groups_and_copies(capsys):
+    X, _, values = made(0, 60)
+    cross = {**KERNEL, "conformal": LEVEL, "calibration": "cross"}
+    with pytest.raises(DataError, match="needs at least 9 calibration groups; there are 6"):
+        TextRegressor(**cross).fit(X, values, groups=np.arange(60) // 10)
+    model = TextRegressor(**cross).fit(X, values, groups=np.arange(60) // 5)
+    assert model.conformal_.quantiles[0] < np.inf
+    # of every copied object, the weight is that of one
+    copied = TextRegressor(**cross, random_state=0).fit(
+        [*X, *X[:20] * 3], [*values, *np.tile(values[:20], 3)]
+    )
+    assert copied.conformal_.counts == (120,)
+    few = TextRegressor(**{**cross, "verbose": 1})
+    few.fit(X[:6] * 10, np.tile(values[:6], 10))
+    assert "so few objects differ" in capsys.readouterr().err
+
+
 def test_cross_conformal_sets_contain_each_class_at_least_as_often_as_they_say(tmp_path):
     """At least: the model that predicts has seen more rows than those that calibrate."""
     coverage = []

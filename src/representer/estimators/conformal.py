@@ -16,14 +16,15 @@ Split conformal prediction draws the calibration rows at random from the rows to
 train anything nor choose weights or hyperparameters. Cross-conformal prediction needs no rows of
 its own: each row calibrates once, by a model that was fitted without its fold, and the model that
 predicts is fitted to all rows. It has seen more rows than those of the folds, so that the rate is
-at least the level for a model that more data does not make worse, but it is not proved to be.
+at least the level for a model that more data does not make worse, but it is not proved to be. Here
+the rows of a group, of which each has the weight of one over their number, count as one.
 
 The Mondrian form has a quantile for each class, or for each group, so that the rate holds for each
 of them, not only in the mean over all.
 
 References:
     Dunn, Wasserman and Ramdas, Distribution-Free Prediction Sets for Two-Layer Hierarchical Models,
-    JASA 118, 2023, for one row of each group.
+    JASA 118, 2023, for one row of each group, and for weighted rows of all groups.
     Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005; section 4.5 has the
     Mondrian form.
     Vovk, Cross-Conformal Predictors, Annals of Mathematics and Artificial Intelligence 74, 2015.
@@ -43,8 +44,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from representer.data.splits import are_enough, rank_of
-from representer.errors import ArgumentError, DataError
+from representer.data.splits import ALIKE, are_enough, rank_of
+from representer.errors import ArgumentError, DataError, say
 from representer.estimators.targets import (
     Classes,
     Numbers,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 
 CONFORMAL_FILE = "conformal.json"
 STRATA = ("class", "group")
+
+Rows = NDArray[Any] | None  # a name for each row
 
 
 @dataclass(frozen=True)
@@ -82,27 +85,30 @@ class Conformal:
     @classmethod
     def fit(
         cls, level: float, scores: Sequence[NDArray[np.float64]], by: str | None = None,
-        names: Sequence[NDArray[Any]] = (),
+        names: Sequence[NDArray[Any]] = (), units: Sequence[NDArray[Any] | None] | None = None,
     ) -> Self:  # fmt: skip
         """Return the quantiles of scores.
 
         ``scores`` are those of the known rows of each target, ``names`` the class or the group of
-        each of these rows.
+        each of these rows, ``units`` the group or the copies that it counts as one with.
 
         Raises:
             DataError: There are too few rows for the level.
         """
-        quantiles = [_quantile(level, column) for column in scores]
+        alike = units or [None] * len(scores)
+        quantiles = [_quantile(level, *column) for column in zip(scores, alike, strict=True)]
         strata = []
-        for every, of_rows in zip(scores, names, strict=True) if by else ():
+        for every, of_rows, unit in zip(scores, names, alike, strict=True) if by else ():
             present, numbers = np.unique([str(group) for group in of_rows], return_inverse=True)
             strata.append({})
             for number, name in enumerate(present.tolist()):
                 rows = every[numbers == number]
-                if by == "class" and not are_enough(len(rows), level):
+                joined = None if unit is None or by == "group" else unit[numbers == number]
+                count = len(rows if joined is None else np.unique(joined))
+                if by == "class" and not are_enough(count, level):
                     strata[-1][name] = 1.0  # too few to leave the class out of any set
                     continue
-                strata[-1][name] = _quantile(level, rows, f"rows of the {by} {name!r}")
+                strata[-1][name] = _quantile(level, rows, joined, f"rows of the {by} {name!r}")
         return cls(level, tuple(quantiles), tuple(map(len, scores)), by, tuple(strata))
 
     def sets(
@@ -189,8 +195,17 @@ def number_scores(
     return [column[~np.isnan(column)] for column in sizes.T]
 
 
-def _quantile(level: float, scores: NDArray[np.float64], noun: str = "rows") -> float:
-    return float(np.sort(scores)[rank_of(level, len(scores), noun) - 1])
+def _quantile(
+    level: float, scores: NDArray[np.float64], units: NDArray[Any] | None = None, noun: str = "rows"
+) -> float:
+    """Return the quantile of scores; those of a unit have the weight of one together."""
+    if units is None:
+        return float(np.sort(scores)[rank_of(level, len(scores), noun) - 1])
+    _, codes, counts = np.unique(units, return_inverse=True, return_counts=True)
+    rank_of(level, len(counts), "groups")
+    order = np.argsort(scores)
+    shares = np.cumsum(1 / counts[codes[order]]) / (len(counts) + 1)
+    return float(scores[order[np.searchsorted(shares, level - 1e-9)]])
 
 
 def require_strata(estimator: SupervisedEstimator, groups: NDArray[Any] | None) -> None:
@@ -204,12 +219,12 @@ def require_strata(estimator: SupervisedEstimator, groups: NDArray[Any] | None) 
 
 def calibrated(
     estimator: SupervisedEstimator, scores: Sequence[NDArray[np.float64]], values: NDArray[Any],
-    groups: NDArray[Any] | None,
+    groups: NDArray[Any] | None, units: NDArray[Any] | None = None,
 ) -> Conformal:  # fmt: skip
     """Return the quantiles of calibration rows.
 
     ``scores`` are those of the known rows of each target, ``values`` the encoded targets of the
-    rows.
+    rows, ``units`` what counts as one with them.
 
     Raises:
         ArgumentError: `conformal_by` is ``"class"`` of numbers, or ``"group"`` without groups.
@@ -217,31 +232,43 @@ def calibrated(
     """
     assert estimator.conformal is not None
     require_strata(estimator, groups)
-    by, names = estimator.conformal_by, []
+    by, names, alike = estimator.conformal_by, [], []
     for k, column in enumerate(columns_of(estimator.target_)):
         rows, truth = known_values(estimator.target_, values, k)
         if by == "class" and isinstance(column, Classes):
             names.append(np.array([str(column.names[number]) for number in truth]))
         elif groups is not None:
             names.append(groups[rows])
-    return Conformal.fit(estimator.conformal, scores, by, names)
+        alike.append(None if units is None else units[rows])
+    return Conformal.fit(estimator.conformal, scores, by, names, alike)
 
 
 def cross_scores(
     estimator: SupervisedEstimator, objects: Sequence[Any], y: Any, values: NDArray[Any],
     groups: NDArray[Any] | None, weights: NDArray[np.float64] | None, digests: NDArray[np.int64],
-) -> tuple[list[NDArray[np.float64]], NDArray[Any], NDArray[Any] | None]:  # fmt: skip
+) -> tuple[list[NDArray[np.float64]], NDArray[Any], Rows, Rows]:  # fmt: skip
     """Return the scores of all rows, each by an estimator that was fitted without its fold.
 
     Copies, and rows of a group, are in the same fold. With the scores of each target come the
-    encoded targets and the groups in the same order.
+    encoded targets, the groups and what counts as one, in the same order.
+
+    Raises:
+        DataError: There are too few rows, or too few groups for the level.
     """
+    assert estimator.conformal is not None
     require_strata(estimator, groups)
     if estimator.warm_start:
         expected = "'split' with warm_start, whose model may have seen the rows"
         raise ArgumentError("calibration", "cross", expected)
     alike = digests if groups is None or estimator.conformal_by == "group" else groups
-    together = alike if len(np.unique(alike)) < len(alike) else None
+    count = len(np.unique(alike))
+    together = alike if count < len(alike) else None
+    units = None if estimator.conformal_by == "group" else together
+    if units is groups and groups is not None:
+        rank_of(estimator.conformal, count, "groups")
+    elif units is not None and not are_enough(count, estimator.conformal):
+        units = None
+        say(ALIKE)
     splits = splits_of(estimator.target_, values, together)
     # a class of a single row is in no fold of those with all classes
     folds = splits.folds() or splits.without_classes().folds()
@@ -261,4 +288,5 @@ def cross_scores(
         scores.append(fold.conformal_scores(held, values[held_out], estimator.target_))
     order = np.concatenate([held_out for _, held_out in folds])
     joined = [np.concatenate(of_target) for of_target in zip(*scores, strict=True)]
-    return joined, values[order], None if groups is None else groups[order]
+    of_rows = [None if rows is None else rows[order] for rows in (groups, units)]
+    return joined, values[order], of_rows[0], of_rows[1]
