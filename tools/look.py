@@ -6,6 +6,10 @@ an error, is wider than the screen, or has a picture that does not load, where a
 fault with it, where letters are smaller than 11 pixels on a phone, and where the search finds
 nothing. ``--shots`` writes pictures of three pages. It needs Debian's chromium, or another
 by ``--browser``.
+
+axe-core applies all its rules to every element of a page, and reports violations alone: it would
+otherwise write a selector for each element that passes a rule, for which it searches the page, and
+thousands of elements take minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import argparse
 import io
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
@@ -35,6 +40,7 @@ WIDER = """() => {
   ).slice(0, 3).map((e) =>
     `${e.tagName} ${e.className} ${Math.round(e.getBoundingClientRect().right)} px`);
 }"""
+AXE = {"preload": False, "resultTypes": ["violations"]}
 BROKEN = (
     """() => [...document.images].filter((i) => i.complete && !i.naturalWidth).map((i) => i.src)"""
 )
@@ -61,19 +67,21 @@ def problems_of(browser: Browser, screen: str, scheme: str, paths: list[Path]) -
         viewport={"width": width, "height": height}, color_scheme=scheme,  # type: ignore[arg-type]
         is_mobile=screen == "phone",
     )  # fmt: skip
+    context.set_default_timeout(0)  # the machine may be at work
     page = context.new_page()
     seen: list[str] = []
     page.on("request", lambda r: seen.append(f"asks {r.url}") if foreign(r.url) else None)
     page.on("console", lambda m: seen.append(f"console: {m.text}") if m.type == "error" else None)
     page.on("pageerror", lambda e: seen.append(f"error: {e}"))
     for path in paths:
+        print(".", end="", file=sys.stderr, flush=True)
         seen.clear()
         page.goto(path.as_uri())
         found = [*seen, *page.evaluate(WIDER), *page.evaluate(BROKEN)]
         found += page.evaluate(SMALL) if screen == "phone" else []
         found += [
             f"axe-core: {fault['id']}, {len(fault['nodes'])} times, {fault['nodes'][0]['html']:.80}"
-            for fault in Axe().run(page, options={"preload": False}).response["violations"]
+            for fault in Axe().run(page, options=AXE).response["violations"]
         ]
         yield from (f"{path.relative_to(SITE)}, {screen}, {scheme}: {one}" for one in found)
     context.close()
@@ -128,17 +136,17 @@ def main() -> int:
         parser.error(f"no page matches {chosen.pages} in {SITE}; run make docs first")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chosen.browser, args=["--no-sandbox"])
-        problems = [
-            problem for screen in SCREENS for scheme in SCHEMES
-            for problem in problems_of(browser, screen, scheme, paths)
-        ]  # fmt: skip
+        problems = 0
+        for screen, scheme in product(SCREENS, SCHEMES):
+            for problem in problems_of(browser, screen, scheme, paths):
+                print(problem, flush=True)
+                problems += 1
         hits = found_by_search(browser.new_page())
         if chosen.shots:
             write_shots(browser, chosen.shots)
-    print(*problems, sep="\n", end="\n" if problems else "")
     looked = f"{len(paths)} pages on {len(SCREENS)} screens, {' and '.join(SCHEMES)}"
     found = f"the search for “{QUERY}” found {len(hits)} places"
-    print(f"{looked}: {len(problems)} problems; {found}")
+    print(f"{looked}: {problems} problems; {found}")
     return bool(problems) or not hits
 
 
