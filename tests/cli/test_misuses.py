@@ -321,6 +321,16 @@ def test_json_that_is_nested_too_deeply_is_left_to_its_reader(tmp_path):
     assert task_of_data(path) == "text"
 
 
+def test_a_folder_of_tables_of_samples_is_told_to_list_them(run, tmp_path):
+    for name in ("a-rest", "b-task"):
+        (tmp_path / f"{name}.csv").write_text("time,TP9\n0.0,1.5\n0.1,1.6\n")
+    outcome = run("fit", tmp_path, "--out", tmp_path / "run")
+    assert outcome.err.startswith("the task is signal")
+    assert "recordings.csv (file, label, subject)" in outcome.error
+    (tmp_path / "notes.txt").write_text("Once")
+    assert task_of_data(tmp_path) == "language"
+
+
 def test_fit_without_a_task_takes_that_of_the_file_and_says_so(run, tmp_path):
     path = tmp_path / "reviews.csv"
     path.write_text("text,label\n")

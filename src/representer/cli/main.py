@@ -268,14 +268,15 @@ def task_of_data(path: Path) -> str:
     from representer.data.graphs.brackets import is_bracketed
     from representer.data.graphs.tu import tu_folders
     from representer.data.tables import files as formats
-    from representer.data.tables.reading import named_table, read_blocks, table_format
+    from representer.data.tables.reading import kind_of, named_table, read_blocks, table_format
 
     if path.is_dir():
         if tu_folders(path) or named_table(path, "nodes"):
             return "graph"
         suffixes = {formats.TASKS.get(formats.format_of(file) or "") for file in path.iterdir()}
-        is_signal = "signal" in suffixes or named_table(path, "recordings")
-        return "signal" if is_signal else "language"
+        # no part of a running text is a table; samples of recordings are, and are to be listed
+        is_signal = "signal" in suffixes or (suffixes and all(map(kind_of, path.iterdir())))
+        return "signal" if is_signal or named_table(path, "recordings") else "language"
     if task := formats.TASKS.get(formats.format_of(path) or ""):
         return task
     try:

@@ -82,6 +82,17 @@ def test_the_times_give_the_sampling_rate(folder, times, rate):
     assert read_recordings(folder).sampling_rate == rate
 
 
+def test_a_rate_by_the_times_near_that_of_the_first_recording_is_taken_as_that(folder):
+    samples(folder / "A_task.csv", rate=99)  # samples were lost
+    read = read_recordings(folder, window_seconds=2.0)
+    assert read.sampling_rate == 100
+    assert "99 Hz by the times in s, taken as 100 Hz" in read.notes[0]
+    (folder / "recordings.csv").write_text("file,label,subject,fs\nA_rest.csv,rest,A,100\n"
+                                           "A_task.csv,task,A,99\n")  # fmt: skip
+    with pytest.raises(DataError, match="A is 99 Hz"):  # the user says that they differ
+        read_recordings(folder)
+
+
 @pytest.mark.parametrize(
     ("times", "problem"),
     [

@@ -32,6 +32,7 @@ from representer.errors import DataError
 
 _TIME = re.compile(r"time(stamp)?s?(_.*)?")
 _SLOWEST, _FASTEST = 1.0, 20_000.0  # Hz
+_JITTER = 0.02  # two rates by the times of one device differ by no more: late packets, lost samples
 _UNITS = {"s": 1.0, "ms": 1e-3}
 
 
@@ -119,7 +120,7 @@ def read_listed(
     optional = ("fs",) if is_labeled else ("fs", "label", "subject")
     places = find_roles(grid, _ROLES, path, optional=optional)
     parts: list[tuple[Path, Recordings]] = []
-    rates, is_resampled, listed = set[str](), False, dict[Path, int]()
+    rates, first_rate, is_resampled, listed = set[str](), 0.0, False, dict[Path, int]()
     for line, row in zip(grid.lines, grid.rows, strict=True):
         cells = {role: name_of(row[i]) for role, i in places.items()}
         cells["file"] = text_of(row[places["file"]]).strip()  # as the system spells it
@@ -152,7 +153,11 @@ def read_listed(
             table = SampleTable.read(file)
             signals, channels = table.signals[None], table.channels
             rate, unit = (fs, "") if fs else table.sampling_rate(path)
-        rates.add(f"{rate:g} Hz" + (f" by the times in {unit}" if unit else ""))
+        told = f"{rate:g} Hz" + (f" by the times in {unit}" if unit else "")
+        if unit and first_rate != rate and abs(rate - first_rate) <= _JITTER * first_rate:
+            rate, told = first_rate, f"{told}, taken as {first_rate:g} Hz"
+        first_rate = first_rate or rate
+        rates.add(told)
         labels = [cells["label"]] * len(signals) if "label" in cells else None
         subjects = [cells.get("subject") or file.stem] * len(signals)
         whole = recordings(signals, labels, subjects, rate, channels, file=file, is_labeled=False)
@@ -208,7 +213,8 @@ def read_recordings(
     A table lists the recordings, a line each: the file, relative to its folder, the class, the
     subject, and optionally ``fs``, the sampling rate in Hz. Each file is one that :func:`read_mne`
     reads, whatever its events, or a table, too: a row is a sample, a column a channel. A column
-    ``time`` or ``timestamp`` is none; it gives the sampling rate where there is no ``fs``.
+    ``time`` or ``timestamp`` is none; it gives the sampling rate where there is no ``fs``. A rate
+    by the times within 2 % of that of the first recording is taken as that, with a note.
 
     Raises:
         DataError: If a file cannot be read, or the files of a folder are inconsistent.
