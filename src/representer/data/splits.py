@@ -218,10 +218,16 @@ class Splits:
         """Return parts of whole groups, the largest groups first.
 
         Each is assigned to the first part with enough capacity; that of the last is unlimited.
+        Those of one size are ordered by digests of their names: by rows, the last part of a table
+        that is sorted by its label would have one class.
         """
+
+        def order(rows: list[int]) -> tuple[int, int, list[int]]:
+            return -len(rows), digest(repr(self.groups[rows[0]]).encode()), rows
+
         limits = [fraction * self.count for fraction in fractions]
         parts: list[list[int]] = [[] for _ in limits]
-        for group in sorted(self._members(), key=lambda rows: (-len(rows), rows)):
+        for group in sorted(self._members(), key=order):
             fits = (i for i, limit in enumerate(limits) if len(parts[i]) + len(group) <= limit)
             parts[next(fits, len(parts) - 1)] += group
         return parts

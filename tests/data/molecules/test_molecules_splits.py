@@ -38,8 +38,16 @@ def test_a_scaffold_can_fill_a_part_exactly():
     molecules = ["c1ccccc1", "Cc1ccccc1", "C1CC1", "C1CCC1"]  # groups of 2, 1 and 1
     assert split_molecules(molecules, (0.5, 0.5), kind="scaffold") == ([0, 1], [2, 3])
     # the second group no longer fits into the first part, the third does
-    molecules = ["c1ccccc1", "Cc1ccccc1", "C1CC1", "CC1CC1", "C1CCC1"]
-    assert split_molecules(molecules, (0.6, 0.4), kind="scaffold") == ([0, 1, 4], [2, 3])
+    molecules = ["c1ccccc1", "Cc1ccccc1", "CCc1ccccc1", "C1CC1", "CC1CC1", "C1CCC1"]
+    assert split_molecules(molecules, (2 / 3, 1 / 3), kind="scaffold") == ([0, 1, 2, 5], [3, 4])
+
+
+def test_the_last_part_of_a_sorted_table_has_all_kinds_of_rare_scaffolds():
+    rings = [f"C1{'C' * size}{atom}1" for atom in "NCO" for size in range(2, 30)]
+    _, test = split_molecules(rings, (0.8, 0.2), kind="scaffold")
+    assert {rings[row][-2] for row in test} == set("NCO")
+    _, again = split_molecules(rings[::-1], (0.8, 0.2), kind="scaffold")
+    assert {rings[::-1][row] for row in again} == {rings[row] for row in test}
 
 
 def test_equivalent_smiles_are_in_one_part():

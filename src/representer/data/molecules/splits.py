@@ -28,7 +28,8 @@ def split_molecules(
     All copies of a molecule are in the same part. ``"scaffold"`` keeps all molecules with the same
     Bemis-Murcko scaffold together, so that test molecules differ more from training molecules.
     The largest scaffolds are assigned first, each to the first part with enough capacity, so the
-    last parts have the rare scaffolds; the result does not depend on the seed.
+    last parts have the rare scaffolds; the result depends neither on the seed nor on the order of
+    the scaffolds.
 
     Args:
         smiles: The molecules.
