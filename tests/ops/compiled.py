@@ -33,7 +33,8 @@ from ops.samples.rkm_scan import tensors as cell_tensors
 from ops.samples.string_scan import CHAINS
 from ops.samples.string_scan import tensors as string_tensors
 from ops.samples.walk_aggregate import tensors as walk_tensors
-from representer.ops import OPS
+from representer.nn import RKMLSTM
+from representer.ops import OPS, use_backend
 from representer.ops.rkm_scan import stationary
 
 GOLDEN = Path(__file__).with_suffix(".json")
@@ -106,6 +107,11 @@ def cell(
     return {"weight": None, **made}, {"cell": CELLS[name]}
 
 
+def both(units: int, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    layer = RKMLSTM(10, units, bidirectional=True).to(dtype)
+    return {"x": torch.ones(4, 2, 10, dtype=dtype)}, {"function": lambda x: layer(x)[0]}
+
+
 Make = Callable[[torch.dtype], tuple[dict[str, Tensor], dict[str, Any]]]
 CASES: dict[str, Make] = {
     "gated_scan": partial(gated, SIZES[0]),
@@ -127,6 +133,7 @@ CASES: dict[str, Make] = {
     "rkm_scan whole rkm_cifg 128": partial(cell, "rkm_cifg", "input norm", units=128),
     "rkm_scan whole lstm norm": partial(cell, "lstm", "input norm hold lengths", units=64),
     "rkm_scan whole rkm_cifg": partial(cell, "rkm_cifg", "input", units=30),
+    "rkm_scan whole both 100": partial(both, 100),
     "rkm_scan whole gated_cnn": partial(cell, "gated_cnn", "input lengths"),
     "kernel_activation abs": partial(activation, "abs"),
     "kernel_activation gaussian": partial(activation, "gaussian"),
@@ -157,7 +164,9 @@ def compiled(make: Make, op: str, dtype: torch.dtype) -> Iterator[tuple[str, Any
     for name, x in tensors.items():
         if name != "statistics" and x is not None and x.is_floating_point():
             x.requires_grad_()
-    results = OPS[op].function(**tensors, **options, backend="triton")
+    function = options.pop("function", OPS[op].function)
+    with use_backend("triton"):
+        results = function(**tensors, **options)
     results = (results,) if isinstance(results, Tensor) else results
     sum(x.sum() for x in results).backward()
     yield from kernels

@@ -32,6 +32,7 @@ MOST_REGISTERS, MOST_SHARED = 255, 227 * 1024  # of a thread, and of a block, on
 SPILL = (
     "rkm_scan stationary 1150 bfloat16 _forward",
     "rkm_scan whole rkm_lstm 100",
+    "rkm_scan whole both 100",
     "rkm_scan whole rkm_cifg 128",
     "string_scan second_seen bfloat16",
 )

@@ -277,8 +277,12 @@ class Steps:
 def previous(states: Tensor, initial: Tensor, lengths: Tensor | None, reverse: bool) -> Tensor:
     """Return the state before each step ``(T, B, H)``.
 
-    ``states`` are those after each step, 0 beyond the lengths.
+    ``states`` are those after each step, 0 beyond the lengths. Those of both directions of a layer
+    are ``(T, B, 2, H)``, from the initial ones ``(2, B, H)``.
     """
+    if states.dim() == 4:
+        ways = (previous(states[:, :, d], initial[d], lengths, bool(d)) for d in range(2))
+        return torch.stack([*ways], dim=2)
     if not reverse:
         return torch.cat((initial[None], states[:-1]))
     shifted = torch.cat((states[1:], initial[None]))

@@ -4,6 +4,9 @@ They compute the same as the general path, bit for bit, without operators of tor
 sequence, dispatching these takes longer than the recurrence. On CUDA, the kernels in Triton are
 called in the same way. Uncommon calls and errors are left to
 the general path. All arguments are checked, since the core accesses raw memory.
+
+On CUDA, both directions of a layer are one launch if its weights fit into registers: sequences and
+their gradients are ``(T, B, 2, H)``, which is the output of both, and states ``(2, B, H)``.
 """
 
 from __future__ import annotations
@@ -25,20 +28,23 @@ from representer.ops.rkm_scan import is_plain, is_ready, short_backend
 if TYPE_CHECKING:
     from representer.nn.recurrent.sequence_layer import SequenceLayer
 
-CoreSteps = tuple[tuple[Any, Any], ...]  # a Step and its operands for each layer
+CoreSteps = tuple[tuple[Any, Any], ...]  # a Step and its operands for each direction
 SUPPORTED = (RecurrentState, StringState, StringMassState)  # states of layers with such steps
 
 
 def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any] | None:
-    """Run a layer with one direction over a sequence ``(T, B, I)``, or over a step ``(B, I)``.
+    """Run a layer over a sequence ``(T, B, I)``, or over a step ``(B, I)``.
 
-    Returned are the output ``(T, B, H)`` or ``(B, H)`` and the new state, or None if the general
+    Returned are the output ``(T, B, D·H)`` or ``(B, H)`` and the new state, or None if the general
     path is needed.
     """
     layout = layer.layout
     cls = layout.type
     backend = short_backend(x)
     if cls not in SUPPORTED or x.dim() < 2 or not is_plain(x, backend):
+        return None
+    directions = layer.num_directions
+    if directions == 2 and (backend == "cpp" or cls is not RecurrentState):
         return None
     steps = layer.core_steps(x)
     if steps is None:
@@ -57,38 +63,44 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
         fields = tuple(state)
     else:
         return None
+    if directions == 2 and not steps[0][0].runs_both(steps[0][1], x, h0[0]):
+        return None
     weights = tuple(tensor for _, operands in steps for tensor in operands)
     is_graded = torch.is_grad_enabled() and torch._C._any_requires_grad(x, *fields, *weights)
     must_fuse = backend == "cpp" and (is_graded or x.dim() == 3)
     if must_fuse and not all(step.is_fused(operands) for step, operands in steps):
         return None
     if is_graded:
-        plan = steps, h0, c0, cls, len(fields), backend
+        plan = steps, h0, c0, cls, len(fields), backend, directions
         output, *new = _Call.apply(plan, x, *fields, *weights)  # type: ignore[misc]
     else:
-        output, h, c, _ = _run(backend, steps, x, h0, c0, keep=False)
+        output, h, c, _ = _run(backend, steps, x, h0, c0, directions, keep=False)
         new = (h, c) if cls is RecurrentState else (h, *_parted(c, len(cls._fields) - 1))
     return output, cls._make(new)
 
 
 def _run(
-    backend: str, steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, *, keep: bool
-) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    backend: str, steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, directions: int, *,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:  # fmt: skip
     """Run all layers, and return the output, h, c, and what each layer keeps for its gradient.
 
-    ``h0`` is ``(L, B, H)`` and ``c0`` the same or ``(L, B, S, H)``.
+    ``h0`` is ``(L·D, B, H)`` and ``c0`` the same or ``(L, B, S, H)``.
     """
     layers, batch, units = h0.shape
     h, c, kept = torch.empty_like(h0), torch.empty_like(c0), []
     if backend != "cpp":
         output = x[None] if x.dim() == 2 else x
-        for (step, operands), *states in zip(steps, h0, c0, h, c, strict=True):
+        for k in range(0, layers, directions):
+            step, operands = _joint(steps[k : k + directions])
+            states = [_of_layer(state, k, directions) for state in (h0, c0, h, c)]
             inputs, results = output, step.run(operands, output, states, keep, backend)
             output, *last = results[:3]
             for state, result in zip(states[2:], last, strict=True):
                 if result is not state:  # a kernel made it elsewhere
                     state.copy_(result)
-            kept += [inputs, *results[:1], *results[3:]] if keep else []
+            kept += [inputs, output, *results[3:]] if keep else []
+            output = output.flatten(2)
         return output[0] if x.dim() == 2 else output, h, c, kept
     of_h = batch * units * h.element_size()  # bytes of a layer
     of_c = of_h * (c.numel() // h.numel()) if layers * of_h else 0
@@ -112,13 +124,23 @@ def _run(
     return x, h, c, kept
 
 
+def _of_layer(state: Tensor, k: int, directions: int) -> Tensor:
+    return state[k] if directions == 1 else state[k : k + directions]
+
+
+def _joint(steps: CoreSteps) -> tuple[Any, Any]:
+    """Return the step of a layer, and the operands of all its directions."""
+    step, operands = steps[0]
+    return step, operands if len(steps) == 1 else step.both(operands, steps[1][1])
+
+
 class _Call(torch.autograd.Function):
     """A call of all layers. Its first gradient is the core's; further ones are those of the ops."""
 
     @staticmethod
     def forward(ctx: Any, plan: Any, x: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        steps, h0, c0, cls, ctx.fields, ctx.backend = plan
-        output, h, c, kept = _run(ctx.backend, steps, x, h0, c0, keep=True)
+        steps, h0, c0, cls, ctx.fields, ctx.backend, ctx.directions = plan
+        output, h, c, kept = _run(ctx.backend, steps, x, h0, c0, ctx.directions, keep=True)
         ctx.steps, ctx.inputs = steps, 1 + len(tensors)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, *tensors, h0, c0, *kept)
@@ -130,7 +152,8 @@ class _Call(torch.autograd.Function):
         inputs, (h0, c0), kept = saved[:end], saved[end : end + 2], saved[end + 2 :]
         are_readable = (g is None or _is_readable(g, ctx.backend) for g in grad)
         if torch.is_grad_enabled() or not all(are_readable):
-            return (None, *_by_operators(ctx.steps, ctx.fields, inputs, h0, c0, needs, grad))
+            plan = ctx.steps, ctx.directions, ctx.fields
+            return (None, *_by_operators(*plan, inputs, h0, c0, needs, grad))
         to_output, to_h, *to_parts = grad
         if to_output is not None and to_output.dim() == 2:
             to_output = to_output[None]
@@ -143,20 +166,32 @@ class _Call(torch.autograd.Function):
         else:
             shape = len(h0), c0.shape[2] // len(to_parts), *h0.shape[1:]
             to_c = _joined([h0.new_zeros(shape) if g is None else g for g in to_parts])
-        of_states, of_weights = [], []
-        for k in reversed(range(len(ctx.steps))):
+        of_states, of_weights, directions = [], [], ctx.directions
+        for k in reversed(range(0, len(ctx.steps), directions)):
             step, operands = ctx.steps[k]
-            first, start = end - len(operands), k * step.kept
+            count, start = len(operands), k // directions * step.kept
+            first = end - directions * count
+            needed, of_inputs = needs[first : first + count], inputs[first:end]
+            joint = type(operands)._make(of_inputs[:count])
+            if directions == 2:
+                joint = step.both(joint, type(operands)._make(of_inputs[count:]))
+                needed = map(any, zip(needed, needs[first + count : end], strict=True))
             x, output, *rest = kept[start : start + step.kept]
             x, output = (x[None], output[None]) if x.dim() == 2 else (x, output)
+            states = (_of_layer(state, k, directions) for state in (h0, c0, to_h, to_c))
+            h, c, *upstream = states
+            to_output = torch.zeros_like(output) if to_output is None else to_output
             results = step.gradients(
-                type(operands)._make(inputs[first:end]), x, h0[k], c0[k], (output, *rest),
-                (torch.zeros_like(output) if to_output is None else to_output, to_h[k], to_c[k]),
-                (k > 0 or needs[0], ctx.fields > 0, *needs[first:end]), ctx.backend,
+                joint, x, h, c, (output, *rest), (to_output.view(output.shape), *upstream),
+                (k > 0 or needs[0], ctx.fields > 0, *needed), ctx.backend,
             )  # fmt: skip
             to_output, end = results[0], first
-            of_states.insert(0, results[1:3])
-            of_weights[:0] = results[3:]
+            if directions == 1:
+                of_states.insert(0, results[1:3])
+                of_weights[:0] = results[3:]
+            else:
+                of_states[:0] = zip(*results[1:3], strict=True)
+                of_weights[:0] = step.apart(operands, results[3:])
         of_state = []
         if ctx.fields:
             h, c = (torch.stack(parts) for parts in zip(*of_states, strict=True))
@@ -172,8 +207,8 @@ def _is_readable(grad: Tensor, backend: str) -> bool:
 
 
 def _by_operators(
-    steps: CoreSteps, fields: int, inputs: Any, h0: Tensor, c0: Tensor, needs: tuple[bool, ...],
-    grad: tuple[Tensor | None, ...],
+    steps: CoreSteps, directions: int, fields: int, inputs: Any, h0: Tensor, c0: Tensor,
+    needs: tuple[bool, ...], grad: tuple[Tensor | None, ...],
 ) -> list[Tensor | None]:  # fmt: skip
     """Return the gradients by the operators of the ops, which have gradients of any order."""
     is_wanted = torch.is_grad_enabled()
@@ -185,12 +220,16 @@ def _by_operators(
             h0 = state_fields[0]
             c0 = state_fields[1] if c0.dim() == 3 else _joined(state_fields[1:])
         is_step, states = x.dim() == 2, []
-        x = x[None] if is_step else x
+        x, outputs = x[None] if is_step else x, []
         for k, (step, operands) in enumerate(steps):
             operands = type(operands)._make(weights[: len(operands)])
             weights = weights[len(operands) :]
-            x, *new = step.scan(operands, x, h0[k], c0[k])
+            way = (True,) * len(outputs)  # the second direction is the reverse one
+            output, *new = step.scan(operands, x, h0[k], c0[k], *way)
             states.append(new)
+            outputs.append(output)
+            if len(outputs) == directions:
+                x, outputs = output if directions == 1 else torch.cat(outputs, dim=2), []
         h, c = (torch.stack(parts) for parts in zip(*states, strict=True))
         parts = (c,) if c.dim() == 3 else _parted(c, len(grad) - 2)
         pairs = zip((x[0] if is_step else x, h, *parts), grad, strict=True)

@@ -304,7 +304,7 @@ class StaticGates(nn.Module):
 
 
 def machine_core_steps(layer: RecurrentKernelMachine, x_t: Tensor) -> CoreSteps | None:
-    """Return the step of the core for each layer, or None if it has none for the options."""
+    """Return the step of the core for each direction, or None if it has none for the options."""
     if layer.psi is not None or any(layer.zoneout) or (layer.weight_drop and layer.training):
         return None
     step = _STEPS.get(layer)
@@ -312,13 +312,12 @@ def machine_core_steps(layer: RecurrentKernelMachine, x_t: Tensor) -> CoreSteps 
         step = _STEPS[layer] = Step(layer.cell, layer.hidden_size)
     if not step.is_known:
         return None
-    steps, features = [], x_t.shape[-1]
-    for k in range(layer.num_layers):
+    steps = []
+    for k, features in enumerate(layer.features):
         operands = _step_operands(layer, k)
         if operands is None or not step.fits(features, x_t, operands):
             return None
         steps.append((step, operands))
-        features = layer.hidden_size
     return tuple(steps)
 
 

@@ -542,7 +542,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
     def _on_core(self, input: Any, state: Any) -> tuple[Tensor, Any] | None:
         """Return the result of ``forward`` without operators, or None if it needs them."""
         drops = self.training and (self.dropout or self.variational_dropout)
-        is_usual = not (drops or self.bidirectional or self.stride > 1)
+        is_usual = not (drops or self.stride > 1)
         is_changed = type(self)._run is not SequenceLayer._run or "_direction" in self.__dict__
         if not is_usual or is_changed:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -318,8 +318,9 @@ class Step:
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, h0, c0 and the operands.
 
-        ``kept`` are the output and what `keep` returned; ``grad`` are the gradients of the results;
-        ``needs`` tells which gradients are needed, of x, the state and each operand.
+        ``kept`` are the output and what `keep` returned; ``grad`` are the gradients of the results,
+        of both directions as of ``finish``; ``needs`` tells which gradients are needed, of x, the
+        state and each operand.
         """
         output, gates, cells, fresh = kept
         p, none = self._full(operands, x, h0, c0, operands.bias), (None,) * 3
@@ -331,19 +332,21 @@ class Step:
         else:
             by_name = OP.backends[backend].backward(p, results, upstream, requested)
         of_input, of_weight = (
-            None if g is None else g.flatten(0, 1)
-            for g in (by_name["input_weight"], by_name.get("weight"))
+            None if x is None else by_name[name].reshape(x.shape)
+            for name, x in (("input_weight", operands.input_weight), ("weight", operands.weight))
         )
         bias = None if operands.bias is None else by_name["bias"].flatten()[-len(operands.bias) :]
         rest = by_name.get("static"), by_name.get("norm")
         return by_name.get("z"), by_name["h0"], by_name["c0"], of_input, bias, of_weight, *rest
 
-    def scan(self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor) -> tuple[Tensor, ...]:
+    def scan(
+        self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, reverse: bool = False
+    ) -> tuple[Tensor, ...]:  # fmt: skip
         """Run the operator on the operands of a call."""
         p = self._full(operands, x, h0, c0, self._all_biases(operands.bias))
         return rkm_scan(
             p.z, p.weight, h0, c0, cell=p.cell, static=p.static, norm=p.norm,
-            input_weight=p.input_weight, bias=p.bias,
+            input_weight=p.input_weight, bias=p.bias, reverse=reverse,
         )  # fmt: skip
 
     def run(
@@ -352,26 +355,52 @@ class Step:
         """Run a backend without the operator on ``(T, B, I)``; states are h0, c0, and the last."""
         h0, c0, h, c = states
         p = self._full(operands, x, h0, c0, self._all_biases(operands.bias))
-        p, shape = p if keep else p._replace(keep=NOTHING), (*x.shape[:2], self.units)
+        p = p if keep else p._replace(keep=NOTHING)
+        shape = (*x.shape[:2], *h0.shape[:-2], self.units)
         cells, nothing = x.new_empty(shape if keep else 0), x.new_empty(0)
         fresh = x.new_empty(shape) if keep and p.norm is not None else nothing
         new = Results(x.new_empty(shape), h, c, nothing, cells, fresh)
         return self.op.backends[backend].forward(p, new)
 
+    def both(self, forth: StepOperands, back: StepOperands) -> StepOperands:
+        """Return the operands of both directions of a layer, for one kernel of Triton."""
+        pairs: list[Any] = [*zip(forth, back, strict=True)]
+        if forth.bias is not None and (missing := self.gates * self.units - len(forth.bias)):
+            zero = forth.bias.new_zeros(missing)
+            pairs[1] = zero, forth.bias, zero, back.bias
+        joined: list[Any] = [None if x[0] is None else torch.cat(x) for x in pairs]
+        static, norm = (None if x is None else x.view(2, 2, -1) for x in joined[3:])
+        return StepOperands(joined[0], joined[1], joined[2], static, norm)
+
+    def apart(self, operands: StepOperands, grads: tuple[Tensor | None, ...]) -> Iterator[Any]:
+        """Yield the gradients of the operands of each direction from those of `both`."""
+        for d in range(2):
+            each = [None if g is None else g.chunk(2)[d] for g in grads]
+            if each[1] is not None:
+                each[1] = each[1][-len(operands.bias) :]  # type: ignore[arg-type]
+            yield from (*each[:3], *(x if x is None else x[0] for x in each[3:]))
+
+    def runs_both(self, operands: StepOperands, x: Tensor, h0: Tensor) -> bool:
+        """Return True if one kernel of Triton runs both directions of a layer."""
+        from representer.ops.rkm_scan import whole  # which imports Triton
+
+        return not whole.refuses(self._full(operands, x, h0, h0, None))
+
     def _all_biases(self, bias: Tensor | None) -> Tensor | None:
         if bias is None:
             return None
-        missing = self.gates * self.units - len(bias)
+        missing = -len(bias) % (self.gates * self.units)
         bias = nn.functional.pad(bias, (missing, 0)) if missing else bias
-        return bias.view(self.gates, self.units)
+        return bias.view(-1, self.units)
 
     def _full(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, bias: Tensor | None
     ) -> Operands:
         input_weight, _, weight, static, norm = operands
         units = self.units
-        input_weight = input_weight.view(self.gates, units, -1)
-        weight = None if weight is None else weight.view(self.seen, units, units)
+        input_weight = input_weight.view(len(input_weight) // units, units, -1)
+        shape = (*h0.shape[:-2], self.seen, units, units)
+        weight = None if weight is None else weight.view(shape)
         return Operands(
             x, input_weight, bias, weight, h0, c0, static, norm, None, None, self.cell, False, ALL
         )

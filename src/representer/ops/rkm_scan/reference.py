@@ -235,6 +235,9 @@ def finish(
     those of the cells before their norm, for the static gates, and after it ``(T, B, H)``.
     ``candidate`` is c~ of every step ``(T, B, H)``, read with ``g_fresh`` only. Without
     ``transpose``, weights have one product each; without ``g_normed``, the norm has no gradient.
+
+    Both directions of a layer have ``dz`` ``(T, B, 2 G, H)``, cells ``(T, B, 2, H)``, weights
+    ``(2, …)`` and states ``(2, B, H)``.
     """
     results = {}
     if needs_z:
@@ -249,17 +252,25 @@ def finish(
             results["bias"] = dz.flatten(0, 1).sum(0)
         if p.weight is not None:
             h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
-            results["weight"] = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
+            if p.weight.dim() == 4:
+                seen = dz.unflatten(2, (2, -1))[..., -p.weight.shape[1] :, :]
+                product = seen.flatten(0, 1).flatten(2).permute(1, 2, 0) @ h_before.flatten(
+                    0, 1
+                ).transpose(0, 1)
+                results["weight"] = product.view(p.weight.shape)
+            else:
+                seen = dz[:, :, -len(p.weight) :]
+                results["weight"] = weight_gradient(seen, h_before, transpose)
     if p.static is not None and g_fresh is not None:
         h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
         c_before = previous(kept.cells, p.c0, p.lengths, p.reverse)
         memory = memory_of(p.cell, h_before, c_before)
-        parts = [torch.zeros_like(p.static[0])] * 2
+        parts = [torch.zeros_like(p.static[..., 0, :])] * 2
         if p.cell.input_gate == "static":
             parts[0] = over_steps(g_fresh * candidate, p.lengths)
         if p.cell.forget_gate == "static":
             parts[1] = over_steps(g_fresh * memory, p.lengths)
-        results["static"] = torch.stack(parts)
+        results["static"] = torch.stack(parts, dim=-2)
     if p.norm is not None and g_normed is not None:
         normed, _ = normalize(kept.fresh)
         parts = [over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths)]

@@ -142,6 +142,7 @@ def backward(
     """Return the gradients of the operands, by name."""
     gates = gates_of(p, kept)
     dz, shape = torch.empty_like(gates), kept.output.shape
+    candidate = gates[:, :, :: gates.shape[2] // shape[2]] if len(shape) == 4 else gates[:, :, 0]
     g_normed = None if p.norm is None else gates.new_empty(shape)
     g_fresh = gates.new_empty(shape) if "static" in requested else None
     h_before = c_before = None
@@ -157,10 +158,15 @@ def backward(
     else:
         to_h, to_c = _on_chip_or_by_step(p, stationary.backward, _steps_backward, *given)
     found = finish(
-        p, kept, dz, gates[:, :, 0], g_fresh, None, "z" in requested, transpose=None
+        p, kept, dz, candidate, g_fresh, None, "z" in requested, transpose=None
     )  # fmt: skip
     if g_normed is not None:
-        found["norm"] = _of_norm(real(g_normed, p.lengths), real(kept.fresh, p.lengths), p.norm[0])
+        normed, fresh = real(g_normed, p.lengths), real(kept.fresh, p.lengths)
+        if p.h0.dim() == 3:  # both directions
+            ways = zip(normed.unbind(2), fresh.unbind(2), p.norm[:, 0], strict=True)
+            found["norm"] = torch.stack([_of_norm(*of) for of in ways])
+        else:
+            found["norm"] = _of_norm(normed, fresh, p.norm[0])
     return {"h0": to_h, "c0": to_c} | found
 
 

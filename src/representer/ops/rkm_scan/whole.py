@@ -2,11 +2,13 @@
 """rkm_scan in Triton in one kernel a direction, for few units or cells without feedback.
 
 A program computes a sequence. It keeps the recurrent matrices in registers, R tiles of all units by
-all units; without feedback it computes some of the units, or all with layer norm.
+all units; without feedback it computes some of the units, or all with layer norm. Both directions
+of a layer are in one launch: the programs 2 b and 2 b + 1 compute a sequence from both ends.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -37,7 +39,7 @@ _UNITS = 256  # of a program without feedback and layer norm
 
 def refuses(p: Operands) -> str:
     """Return why these kernels do not run a call, or "" if they do."""
-    units, most = p.h0.shape[1], MOST_UNITS
+    units, most = p.h0.shape[-1], MOST_UNITS
     if p.z.dtype == torch.float64:
         most = MOST_DOUBLES
     elif len(p.cell.recurrent_gates) == 4 and p.z.is_cuda:
@@ -54,6 +56,30 @@ def _tiles(weight, units, R: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexp
     for r in tl.static_range(R):
         tiles = tiles + (load_square(weight + r * units * units, units, BLOCK, ACC),)
     return tiles
+
+
+@triton.jit
+def _place_of_direction(row, unit, batch, units, DIRECTIONS: tl.constexpr):
+    """Return the direction of a program, and where its units are in a state."""
+    direction = row % DIRECTIONS
+    state = direction * (batch // DIRECTIONS) + row // DIRECTIONS
+    return direction, state * units + unit
+
+
+@triton.jit
+def _from(x, offset):
+    """Return the entries of x from one on, or None without x."""
+    return None if x is None else x + offset
+
+
+@triton.jit
+def _step(i, length, direction, REVERSE: tl.constexpr, DIRECTIONS: tl.constexpr):
+    """Return the place in the sequence of the i-th step of a direction."""
+    if DIRECTIONS == 1:
+        place_of_step = step(i, length, REVERSE)
+    else:
+        place_of_step = tl.where(direction == 0, i, length - 1 - i)
+    return place_of_step
 
 
 @triton.jit
@@ -101,21 +127,24 @@ def _products(tiles, h, R: tl.constexpr, APART: tl.constexpr):
 def _forward(
     z, h0, c0, weight, static, norm, hold, lengths, output, h_last, c_last, gates, cells, fresh,
     time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr, REVERSE: tl.constexpr,
-    ACC: tl.constexpr, BLOCK: tl.constexpr, APART: tl.constexpr,
+    DIRECTIONS: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr, APART: tl.constexpr,
 ):  # fmt: skip
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
     row, unit, steps, length = place(lengths, time, units, BLOCK)
     is_unit, at, stride = unit < units, row * units + unit, tl.cast(batch, tl.int64) * units
-    h, c = load(h0, at, is_unit, ACC), load(c0, at, is_unit, ACC)
-    fixed = constants(static, norm, unit, units, is_unit, ACC)
-    tiles = _tiles(weight, units, R, BLOCK, ACC)
+    direction, of_state = _place_of_direction(row, unit, batch, units, DIRECTIONS)
+    of_pair = direction * 2 * units
+    h, c = load(h0, of_state, is_unit, ACC), load(c0, of_state, is_unit, ACC)
+    fixed = constants(_from(static, of_pair), _from(norm, of_pair), unit, units, is_unit, ACC)
+    tiles = _tiles(_from(weight, direction * R * units * units), units, R, BLOCK, ACC)
     start = row * units * G + unit
-    ahead = step(0, length, REVERSE) * stride * G
+    ahead = _step(0, length, direction, REVERSE, DIRECTIONS) * stride * G
     loaded = load_rows(z + start + ahead, G, units, steps > 0, ACC)
     for i in range(length):
-        to = step(i, length, REVERSE) * stride
-        of_gate, ahead = start + to * G, step(i + 1, length, REVERSE) * stride * G
+        to = _step(i, length, direction, REVERSE, DIRECTIONS) * stride
+        ahead = _step(i + 1, length, direction, REVERSE, DIRECTIONS) * stride * G
+        of_gate = start + to * G
         following = load_rows(z + start + ahead, G, units, steps > i + 1, ACC)
         fed, a = _products(tiles, h, R, APART), ()
         for j in tl.static_range(G):
@@ -136,8 +165,8 @@ def _forward(
             tl.store(cells + at + to, c, mask=is_unit)
         loaded = following
     clear(output + at, length, time, stride, is_unit, BLOCK)
-    tl.store(h_last + at, h, mask=is_unit)
-    tl.store(c_last + at, c, mask=is_unit)
+    tl.store(h_last + of_state, h, mask=is_unit)
+    tl.store(c_last + of_state, c, mask=is_unit)
 
 
 @triton.jit
@@ -156,24 +185,27 @@ def _read(
 def _backward(
     grad, gates, h_before, c_before, emitted, grad_h, grad_c, weight, static, norm, hold, lengths,
     dz, g_normed, g_fresh, dh0, dc0, time, batch, units, CELL: tl.constexpr, EPS: tl.constexpr,
-    REVERSE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr, APART: tl.constexpr,
+    REVERSE: tl.constexpr, DIRECTIONS: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    APART: tl.constexpr,
 ):  # fmt: skip
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
     row, unit, steps, length = place(lengths, time, units, BLOCK)
     is_unit, at, stride = unit < units, row * units + unit, tl.cast(batch, tl.int64) * units
-    to_h, to_c = load(grad_h, at, is_unit, ACC), load(grad_c, at, is_unit, ACC)
-    fixed = constants(static, norm, unit, units, is_unit, ACC)
-    tiles = _tiles(weight, units, R, BLOCK, ACC)
+    direction, of_state = _place_of_direction(row, unit, batch, units, DIRECTIONS)
+    of_pair = direction * 2 * units
+    to_h, to_c = load(grad_h, of_state, is_unit, ACC), load(grad_c, of_state, is_unit, ACC)
+    fixed = constants(_from(static, of_pair), _from(norm, of_pair), unit, units, is_unit, ACC)
+    tiles = _tiles(_from(weight, direction * R * units * units), units, R, BLOCK, ACC)
     start = row * units * G + unit
-    to = step(length - 1, length, REVERSE) * stride
+    to = _step(length - 1, length, direction, REVERSE, DIRECTIONS) * stride
     ahead = _read(
         grad, gates, h_before, c_before, emitted, at + to, start + to * G, units, steps > 0, CELL,
         ACC,
     )  # fmt: skip
     for i in range(length):
-        to = step(length - 1 - i, length, REVERSE) * stride
-        next_to = step(length - 2 - i, length, REVERSE) * stride
+        to = _step(length - 1 - i, length, direction, REVERSE, DIRECTIONS) * stride
+        next_to = _step(length - 2 - i, length, direction, REVERSE, DIRECTIONS) * stride
         here, of_gate = at + to, start + to * G
         e, found, memory, x = ahead
         ahead = _read(
@@ -205,8 +237,8 @@ def _backward(
     for j in tl.static_range(G):
         of_gate = row * units * G + unit + j * units
         clear(dz + of_gate, length, time, stride * G, is_unit, BLOCK)
-    tl.store(dh0 + at, to_h, mask=is_unit)
-    tl.store(dc0 + at, to_c, mask=is_unit)
+    tl.store(dh0 + of_state, to_h, mask=is_unit)
+    tl.store(dc0 + of_state, to_c, mask=is_unit)
 
 
 def forward(p: Operands, z: Tensor, gates: Tensor | None, new: Results) -> tuple[Tensor, Tensor]:
@@ -229,13 +261,14 @@ def backward(
 
 
 def _launch(p: Operands, time: int, kernel: Any, *arguments: Any) -> None:
-    batch, units = p.h0.shape
+    *counts, units = p.h0.shape  # sequences, or those of both directions
+    batch = math.prod(counts)
     is_tiled = p.weight is None and p.norm is None
     block = power_of_2(max(1, min(units, _UNITS) if is_tiled else units))
     if batch and units:
         kernel[batch, ceil_div(units, block)](
             *arguments, time, batch, units, CELL=p.cell, EPS=EPS, REVERSE=p.reverse, BLOCK=block,
-            APART=IS_INTERPRETED,
-            num_warps=warps_of(block, 0 if p.weight is None else len(p.weight)),
+            DIRECTIONS=len(counts), APART=IS_INTERPRETED,
+            num_warps=warps_of(block, 0 if p.weight is None else p.weight.shape[-3]),
             **accumulator(p.z.dtype)[1],
         )  # fmt: skip
