@@ -184,11 +184,11 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
         from ops.samples.kbrn_scan import tensors as network_tensors
         from representer.ops.kbrn_scan import triton
 
-        with patch.object(triton, "_ENTRIES", 512):
+        with patch.object(triton, "_ENTRIES", 512), patch.object(triton, "_PROGRAMS", 2):
             for words in ("line norm lengths", "line batch lengths"):
-                many = partial(network_tensors, (3, 18, 17), words)
+                many = partial(network_tensors, (3, 35, 17), words)
                 options = {"green": "relu", "batch_statistics": "batch" in words}
-                sample = Sample(f"{words} 3x18x17", many, options, ("statistics", "lengths"))
+                sample = Sample(f"{words} 3x35x17", many, options, ("statistics", "lengths"))
                 yield [(sample, torch.float32)]
     if op.name == "rkm_scan":
         from ops.samples.rkm_scan import CELLS, tensors

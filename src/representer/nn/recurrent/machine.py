@@ -310,7 +310,7 @@ def machine_core_steps(layer: RecurrentKernelMachine, x_t: Tensor) -> CoreSteps 
     step = _STEPS.get(layer)
     if step is None or step.cell is not layer.cell:
         step = _STEPS[layer] = Step(layer.cell, layer.hidden_size)
-    if not step.is_known:
+    if not step.is_known or x_t.shape[-1] != layer.features[0]:
         return None
     steps = []
     for k, features in enumerate(layer.features):

@@ -35,7 +35,7 @@ ROWS_OF_WEIGHTS = 64  # of a program
 MOST_AT_ONCE = 128  # units of h in one product, which is waited for
 # turns after which a program waits no longer, and its results are NaN: a mistake must neither hang
 # the machine nor go unnoticed
-_SPINS = 2**26
+SPINS = 2**26
 crowded: set[torch.device] = set()  # whose driver refused to run programs at once
 _DEVICE = 132, 227 * 1024  # multiprocessors and bytes of each, where there is no device: an H100
 
@@ -345,7 +345,7 @@ def plan(p: Operands, *, is_backward: bool = False) -> tuple[tuple[int, int], in
         "REVERSE": p.reverse, "ROWS": rows, "SLOTS": slots(p),
         "UNITS": ROWS_OF_WEIGHTS // slots(p), "CHUNKS": chunks,
         "FIRSTS": tuple(sum(chunks[:j]) for j in range(len(chunks))),
-        "SPINS": 0 if IS_INTERPRETED else _SPINS, "UPCAST": IS_INTERPRETED,
+        "SPINS": 0 if IS_INTERPRETED else SPINS, "UPCAST": IS_INTERPRETED,
         "PRECISION": "ieee" if IS_INTERPRETED else precision(p), "num_warps": 8 if is_large else 4,
         "launch_cooperative_grid": not IS_INTERPRETED,
     }  # fmt: skip
