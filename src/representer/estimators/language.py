@@ -101,7 +101,7 @@ def _at_some_places(predictor: Predictor, text: Tensor, size: int) -> Moments:
 def _after_places(text: Tensor, size: int) -> Numbers:
     """Return the tokens that follow these places."""
     segments = text[1:].split(SEGMENT)
-    return torch.cat([own[:: _stride(text, size)] for own in segments]).numpy()
+    return torch.cat([segment[:: _stride(text, size)] for segment in segments]).numpy()
 
 
 # The score of the next token as an exact sum over the tokens of a text.
