@@ -109,3 +109,13 @@ def test_a_baseline_is_ranked_by_its_scores_and_not_by_its_answers(characters):
     (answers,) = predictions_of_baseline(baseline, [three])
     assert answers.probabilities is not None
     assert answers.probabilities.shape == (4, 3)
+
+
+@pytest.mark.parametrize("characters", [False, True])
+def test_very_many_classes_have_the_nearest_centroid(monkeypatch, characters):
+    """A linear model of thousands of classes takes hours."""
+    monkeypatch.setattr("representer.tasks.results.MANY", 3)
+    train = [["red", "ball"], ["red", "car"], ["blue", "sky"], ["blue", "sea"], ["old", "oak"]]
+    baseline = tfidf(train, [0, 0, 1, 1, 4], [["reds", "red"], ["old"]], characters=characters)
+    assert baseline.name.endswith("nearest centroid")
+    assert baseline.predictions.tolist() == [0, 4]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import clone
 
@@ -26,6 +27,14 @@ from representer.estimators.linear_models import (
     scores_of,
     solver,
     unpacked_rows,
+)
+from representer.estimators.many_classes import (
+    SHRINKAGE,
+    CentroidCoefficients,
+    has_many,
+    logit_scale,
+    read_coefficients,
+    solved,
 )
 from representer.estimators.targets import Classes, Column, Moments, Numbers, splits_of
 from representer.storage.run import RunFiles, RunFolder
@@ -157,7 +166,8 @@ class KernelMachine:
     """
 
     kernel: Any  # the fitted kernel
-    coefficients: NDArray[np.float64]  # ``(W, F)``, one row per class or number
+    # ``(W, F)``, one row per class or number
+    coefficients: NDArray[np.float64] | CentroidCoefficients
     intercepts: NDArray[np.float64]  # ``(W,)``
     penalty: float  # C, the inverse of the L2 penalty
     seconds: float = 0.0  # time of fitting
@@ -322,6 +332,9 @@ class KernelMachine:
     def description(self) -> str:
         """The kernel, the number of its features, and the penalty."""
         name, width = type(self.kernel).__name__, self.coefficients.shape[1]
+        if isinstance(self.coefficients, CentroidCoefficients):
+            of_classes = f"{len(self.coefficients.centroids.indptr) - 1:,} centroids of classes"
+            return f"{name}, a linear model on {width:,} features, by {of_classes}"
         if self.precision is not None:
             return f"{name}, a Gaussian process with {width:,} landmarks"
         return f"{name}, a linear model on {width:,} features with C = {self.penalty:g}"
@@ -347,7 +360,10 @@ def write_machines(run: RunFolder, machines: Sequence[KernelMachine | None]) -> 
             described.append(None)
             continue
         tokens, arrays = machine.kernel.fitted()
-        arrays |= {"coefficients": machine.coefficients, "intercepts": machine.intercepts}
+        dense = machine.coefficients
+        is_dense = isinstance(dense, np.ndarray)
+        arrays |= {"coefficients": dense} if is_dense else dense.arrays()
+        arrays["intercepts"] = machine.intercepts
         if machine.precision is not None:
             arrays["precision"] = machine.precision
         arrays |= packed_rows(machine.measured)
@@ -377,7 +393,9 @@ def read_machines(
             return None
         arrays = {n[len(start) :]: t.numpy() for n, t in tensors.items() if n.startswith(start)}
         kernel = new_kernel().restore(saved.tokens, arrays)
-        coefficients, intercepts = arrays["coefficients"], arrays["intercepts"]
+        coefficients: Any = read_coefficients(arrays, kernel.width)
+        coefficients = arrays["coefficients"] if coefficients is None else coefficients
+        intercepts = arrays["intercepts"]
         if coefficients.shape != (width, kernel.width) or intercepts.shape != (width,):
             raise ValueError(f"{coefficients.shape} coefficients for {kernel.width} features")
         precision = arrays.get("precision")
@@ -471,6 +489,8 @@ def fit_machine(
         rows = fitted_rows(kernel, target, objects, values)
         if isinstance(rows[0], np.ndarray):
             return _fit_left_out(kernel, target, rows, values, count, weights)
+    if has_many(target):
+        return _fit_many(kernels[0], target, objects, values, count, groups, weights, digests)
     splits: list[Fold] = []
     if held_out < ENOUGH or (groups is not None and not is_supervised):
         splits = splits_of(target, train[1], groups, digests).folds()
@@ -510,6 +530,36 @@ def _fit_left_out(
     machine = KernelMachine.solved(kernel, target, rows, solution, penalty)
     held_out = scores[count:] if count < len(values) else scores
     return machine, (held_out, np.zeros_like(held_out))
+
+
+def _fit_many(
+    kernel: Any, target: Column, objects: Any, values: NDArray[Any], count: int,
+    groups: NDArray[Any] | None, weights: NDArray[np.float64] | None, digests: Any,
+) -> tuple[KernelMachine, Moments]:  # fmt: skip
+    """Return the machine of very many classes, whose scores become logits on objects held out."""
+    every = np.arange(len(values))
+    some, tested = every[:count], every[count:]
+    if not len(tested):
+        splits = splits_of(target, values, groups, digests).folds()
+        some, tested = splits[0] if splits else (every, every)
+
+    def fitted(rows: NDArray[np.intp]) -> tuple[Any, CentroidCoefficients, NDArray[np.float64]]:
+        own: Any = clone(kernel)
+        features = sparse.csr_array(own.fit_transform([objects[row] for row in rows]))
+        of_rows = None if weights is None else weights[rows]
+        return own, *solved(features, values[rows], target.width, of_rows)
+
+    own, coefficients, intercepts = fitted(some)
+    held_out = own.transform([objects[row] for row in tested])
+    scores = scores_of(held_out, coefficients, intercepts)
+    scale = logit_scale(scores, values[tested])
+    if count == len(values):  # the weights of both halves are found on all of them
+        held_out, scores = None, np.empty(0)
+    own, coefficients, intercepts = fitted(every)
+    coefficients = replace(coefficients, combinations=np.float32(scale) * coefficients.combinations)
+    machine = KernelMachine(own, coefficients, scale * intercepts, 1 / (2 * SHRINKAGE))
+    scores = scale * scores if held_out is not None else machine.scores(objects)
+    return machine, (scores, np.zeros_like(scores))
 
 
 def _fit_process(

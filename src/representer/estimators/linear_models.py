@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from representer.estimators.label_sets import LabelSets
+from representer.estimators.many_classes import CentroidCoefficients
 from representer.estimators.targets import Classes, Column
 from representer.machine import limited, threads_for
 
@@ -195,9 +196,12 @@ def as_columns(target: Column, values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def scores_of(
-    features: Features, coefficients: NDArray[np.float64], intercepts: NDArray[np.float64]
-) -> NDArray[np.float64]:
+    features: Features, coefficients: NDArray[np.float64] | CentroidCoefficients,
+    intercepts: NDArray[np.float64],
+) -> NDArray[np.float64]:  # fmt: skip
     """Return the scores ``(N, W)`` of a linear model."""
+    if isinstance(coefficients, CentroidCoefficients):
+        return coefficients.products(features) + intercepts
     return np.asarray(features @ coefficients.T) + intercepts
 
 

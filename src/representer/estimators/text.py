@@ -36,6 +36,7 @@ from representer.estimators.explanation import (
     Places,
 )
 from representer.estimators.label_sets import LabelSets
+from representer.estimators.many_classes import has_many
 from representer.estimators.ngram_contributions import (
     Layer,
     ngram_contributions,
@@ -504,7 +505,10 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         if "_word_vectors" not in vars(self):
             self._word_vectors = self._read_vectors(self.inputs_)
         vectors = vars(self).pop("_word_vectors")
-        return [self._new_kernel().set_params(vectors=vectors and vectors.halved())]
+        kernel = self._new_kernel().set_params(vectors=vectors and vectors.halved())
+        if any(map(has_many, columns_of(self.target_))):  # a class of three texts has rare words
+            kernel.set_params(min_count=1, min_characters=1)
+        return [kernel]
 
     def _explain_network(self, one: str, output: int) -> Explained:
         words = self.inputs_.words(one)

@@ -86,7 +86,7 @@ def content_of(estimator: Any) -> Content:
         raise KindError("kernel", repr(expression), expected, hint="Programs compute no other.")
     kernels, arrays, missing, answer = [], Arrays(), list[str](), estimator.answer
     joint = estimator.targets_
-    if any(target.pool.kernel and _kernel(target.machine.kernel) is None for target in joint):
+    if any(target.pool.kernel and not _is_computed(target.machine) for target in joint):
         if network is None:
             kernel = next(target.machine.kernel for target in joint if target.pool.kernel)
             hint = "`representer serve` predicts with it."
@@ -121,6 +121,11 @@ def content_of(estimator: Any) -> Content:
     values = {"task": task, "targets": targets, "kernels": kernels, "conformal": conformal}
     setup, more = describe(estimator)
     return Content(task, values | setup, arrays | more, tuple(missing))
+
+
+def _is_computed(machine: Any) -> bool:
+    """Return True for a machine that programs compute: very many classes have no dense rows."""
+    return isinstance(machine.coefficients, np.ndarray) and _kernel(machine.kernel) is not None
 
 
 def _kernel(kernel: Any) -> tuple[dict[str, Any], Arrays] | None:

@@ -27,6 +27,7 @@ from representer.estimators import base
 from representer.estimators.explanation import explanations_of
 from representer.estimators.improvement import suggestions
 from representer.estimators.label_sets import LabelSets, sets_of
+from representer.estimators.many_classes import MANY, RANKS, best_classes
 from representer.estimators.parameters import AUTO
 from representer.estimators.results import figures_of_sets, result_columns
 from representer.estimators.supervised import NOT_FINITE
@@ -440,7 +441,8 @@ def added_columns(
     """Return the names of the added columns, and their cells by line.
 
     Of any number of labels an object, they are the list of the predicted ones, in JSON, and the
-    probability of each label; of labels in columns of their own, their predictions, too.
+    probability of each label; of labels in columns of their own, their predictions, too. Of very
+    many classes, the five best stand in the order of their probabilities.
     """
     if labels is not None:
         return _columns_of_sets(objects, predictions, labels)
@@ -468,13 +470,13 @@ def added_columns(
             rows = np.stack(numbers, 1).tolist()
             parts.append([[f"{number:.9g}" for number in row] for row in rows])
             continue
-        added += [f"prediction{end}", *(f"probability{end}_{name}" for name in classes[k])]
-        rows = [
-            [classes[k][int(c)], *[f"{p:.6f}" for p in chances]]
-            for c, chances in zip(
-                columns.values.tolist(), columns.probabilities.tolist(), strict=True
-            )
-        ]
+        if len(classes[k]) >= MANY:  # a file of thousands of columns is read by nobody
+            added += [f"{what}{end}{n}" for n in RANKS for what in ("prediction", "probability")]
+            rows = best_classes(columns.probabilities, classes[k])
+        else:
+            added += [f"prediction{end}", *(f"probability{end}_{name}" for name in classes[k])]
+            pairs = zip(columns.values.tolist(), columns.probabilities.tolist(), strict=True)
+            rows = [[classes[k][int(c)], *[f"{p:.6f}" for p in chances]] for c, chances in pairs]
         if columns.sets is not None:
             added.append(f"prediction_set{end}")
             for row, inside in zip(rows, columns.sets, strict=True):
