@@ -544,20 +544,20 @@ def _fit_many(
         some, tested = splits[0] if splits else (every, every)
 
     def fitted(rows: NDArray[np.intp]) -> tuple[Any, CentroidCoefficients, NDArray[np.float64]]:
-        own: Any = clone(kernel)
-        features = sparse.csr_array(own.fit_transform([objects[row] for row in rows]))
+        unfitted: Any = clone(kernel)
+        features = sparse.csr_array(unfitted.fit_transform([objects[row] for row in rows]))
         of_rows = None if weights is None else weights[rows]
-        return own, *solved(features, values[rows], target.width, of_rows)
+        return unfitted, *solved(features, values[rows], target.width, of_rows)
 
-    own, coefficients, intercepts = fitted(some)
-    held_out = own.transform([objects[row] for row in tested])
+    learned, coefficients, intercepts = fitted(some)
+    held_out = learned.transform([objects[row] for row in tested])
     scores = scores_of(held_out, coefficients, intercepts)
     scale = logit_scale(scores, values[tested])
     if count == len(values):  # the weights of both halves are found on all of them
         held_out, scores = None, np.empty(0)
-    own, coefficients, intercepts = fitted(every)
+    learned, coefficients, intercepts = fitted(every)
     coefficients = replace(coefficients, combinations=np.float32(scale) * coefficients.combinations)
-    machine = KernelMachine(own, coefficients, scale * intercepts, 1 / (2 * SHRINKAGE))
+    machine = KernelMachine(learned, coefficients, scale * intercepts, 1 / (2 * SHRINKAGE))
     scores = scale * scores if held_out is not None else machine.scores(objects)
     return machine, (scores, np.zeros_like(scores))
 

@@ -77,8 +77,8 @@ class CentroidCoefficients:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what `restored` takes."""
-        own = self.centroids
-        parts = own.data, own.indices.astype(np.int32), own.indptr.astype(np.int32)
+        rows = self.centroids
+        parts = rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
         return {"combinations": self.combinations} | dict(zip(_PARTS, parts, strict=True))
 
 
@@ -126,9 +126,9 @@ def solved(
     total, of_classes = np.zeros(len(gram)), np.zeros((width, len(gram)))
     for start in range(0, len(values), ROWS):
         rows = slice(start, start + ROWS)
-        own = (features[rows] @ centroids.T).toarray() @ basis
-        weighed = own * weights[rows]
-        gram += own.T @ weighed
+        coordinates = (features[rows] @ centroids.T).toarray() @ basis
+        weighed = coordinates * weights[rows]
+        gram += coordinates.T @ weighed
         total += weighed.sum(0)
         np.add.at(of_classes, values[rows], weighed)
     mass = totals.sum()
@@ -149,17 +149,17 @@ def logit_scale(scores: NDArray[np.float64], values: NDArray[np.int64]) -> float
 
     Smoothed labels keep it finite if all of them are right.
     """
-    own, truth = torch.from_numpy(scores.astype(np.float32)), torch.from_numpy(values)
+    logits, truth = torch.from_numpy(scores.astype(np.float32)), torch.from_numpy(values)
     smoothing = 1 / (len(values) + 1)
 
     def loss(scale: float) -> float:
-        return cross_entropy(scale * own, truth, label_smoothing=smoothing).item()
+        return cross_entropy(scale * logits, truth, label_smoothing=smoothing).item()
 
     best, least = LOGITS[0], loss(LOGITS[0])
     for scale in LOGITS[1:]:  # the loss is convex
-        if (found := loss(scale)) > least:
+        if (now := loss(scale)) > least:
             break
-        best, least = scale, found
+        best, least = scale, now
     return best
 
 
