@@ -98,13 +98,13 @@ def real_columns(code):
 def summary(graph):
     """Return the mean and the standard deviation of each number that is no integer (D,)."""
     nodes, _, edges = parts_of(graph)
-    found = []
+    moments = []
     for values, code in ((nodes, SETUP["nodes"]), ([e[2] for e in edges], SETUP["edges"])):
         if code and (columns := real_columns(code)):
             table = np.array(values or [[np.nan] * len(code["means"])], dtype=float)
             table = table.reshape(-1, len(code["means"]))[:, columns]
-            found += [table.mean(0), table.std(0)]
-    return np.concatenate(found)
+            moments += [table.mean(0), table.std(0)]
+    return np.concatenate(moments)
 
 
 def of_kernel(k, graphs):
