@@ -37,6 +37,7 @@ def test_coefficients_are_those_of_ridge_regression_on_the_span_of_the_centroids
     np.testing.assert_allclose(coefficients.products(features) + intercepts, expected, atol=1e-5)
     dense = np.stack([coefficients[k] for k in range(20)])
     np.testing.assert_allclose(coefficients.products(features), x @ dense.T, atol=1e-6)
+    np.testing.assert_allclose(coefficients.products(x), x @ dense.T, atol=1e-6)
     np.testing.assert_allclose(coefficients.mean(0), dense.mean(0), atol=1e-9)
 
 

@@ -489,7 +489,7 @@ def fit_machine(
         rows = fitted_rows(kernel, target, objects, values)
         if isinstance(rows[0], np.ndarray):
             return _fit_left_out(kernel, target, rows, values, count, weights)
-    if has_many(target):
+    if has_many(target) and not hasattr(kernels[0], "whitening"):
         return _fit_many(kernels[0], target, objects, values, count, groups, weights, digests)
     splits: list[Fold] = []
     if held_out < ENOUGH or (groups is not None and not is_supervised):

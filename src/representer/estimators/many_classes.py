@@ -71,7 +71,8 @@ class CentroidCoefficients:
         """Return the products with features ``(N, K)``."""
         scores = np.empty((features.shape[0], len(self.combinations)))
         for start in range(0, len(scores), ROWS):
-            near = (features[start : start + ROWS] @ self.centroids.T).toarray()
+            near = features[start : start + ROWS] @ self.centroids.T
+            near = near.toarray() if sparse.issparse(near) else near
             scores[start : start + ROWS] = near @ self.combinations.T
         return scores
 
