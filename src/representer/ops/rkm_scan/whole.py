@@ -67,12 +67,6 @@ def _place_of_direction(row, unit, batch, units, DIRECTIONS: tl.constexpr):
 
 
 @triton.jit
-def _from(x, offset):
-    """Return the entries of x from one on, or None without x."""
-    return None if x is None else x + offset
-
-
-@triton.jit
 def _step(i, length, direction, REVERSE: tl.constexpr, DIRECTIONS: tl.constexpr):
     """Return the place in the sequence of the i-th step of a direction."""
     if DIRECTIONS == 1:
@@ -136,8 +130,14 @@ def _forward(
     direction, of_state = _place_of_direction(row, unit, batch, units, DIRECTIONS)
     of_pair = direction * 2 * units
     h, c = load(h0, of_state, is_unit, ACC), load(c0, of_state, is_unit, ACC)
-    fixed = constants(_from(static, of_pair), _from(norm, of_pair), unit, units, is_unit, ACC)
-    tiles = _tiles(_from(weight, direction * R * units * units), units, R, BLOCK, ACC)
+    if static is not None:
+        static += of_pair
+    if norm is not None:
+        norm += of_pair
+    if weight is not None:
+        weight += direction * R * units * units
+    fixed = constants(static, norm, unit, units, is_unit, ACC)
+    tiles = _tiles(weight, units, R, BLOCK, ACC)
     start = row * units * G + unit
     ahead = _step(0, length, direction, REVERSE, DIRECTIONS) * stride * G
     loaded = load_rows(z + start + ahead, G, units, steps > 0, ACC)
@@ -195,8 +195,14 @@ def _backward(
     direction, of_state = _place_of_direction(row, unit, batch, units, DIRECTIONS)
     of_pair = direction * 2 * units
     to_h, to_c = load(grad_h, of_state, is_unit, ACC), load(grad_c, of_state, is_unit, ACC)
-    fixed = constants(_from(static, of_pair), _from(norm, of_pair), unit, units, is_unit, ACC)
-    tiles = _tiles(_from(weight, direction * R * units * units), units, R, BLOCK, ACC)
+    if static is not None:
+        static += of_pair
+    if norm is not None:
+        norm += of_pair
+    if weight is not None:
+        weight += direction * R * units * units
+    fixed = constants(static, norm, unit, units, is_unit, ACC)
+    tiles = _tiles(weight, units, R, BLOCK, ACC)
     start = row * units * G + unit
     to = _step(length - 1, length, direction, REVERSE, DIRECTIONS) * stride
     ahead = _read(
