@@ -158,6 +158,10 @@ class Compare:
     def _variants(self, arguments: Any) -> dict[str, dict[str, str]]:
         words = [word.strip() for word in (arguments.cells or "").split(",") if word.strip()]
         option = self._option()
+        if words and option not in {field.name for field in fields(self.task.config)}:
+            raise ArgumentError(
+                "cells", arguments.cells, f"none: networks of {self.task.name} data have no cells"
+            )
         if words and option == "cell":
             from representer.models.cells import resolve_cell
 

@@ -224,6 +224,9 @@ def _of_table(
     label_column = None if labels is None else grid.columns[labels]
     of_rows = [None if labels is None else name_of(row[labels]) or None for row in grid.rows]
     if of_id is None or is_row_each:
+        if role(order, "order", set()) is not None:
+            problem = f"--order {order} sorts the tokens of a sequence; here a row is a sequence"
+            raise DataError(problem, file=path, fix="Leave out --order, or name --id COLUMN.")
         result = [_tokens(row[cells]) for row in grid.rows]
         is_event = any(isinstance(item, list) and len(item) > 1 for item in result)
         result = [
