@@ -64,6 +64,21 @@ def test_steps_of_long_series_are_joined_in_spans(monkeypatch):
     assert own.score == pytest.approx(total, abs=1e-9)
 
 
+def test_values_are_read_where_series_differ_in_time_only():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1, 24))
+    X[::2, 0, 4] += 4
+    X[1::2, 0, 16] += 4
+    y = ["early", "late"] * 30
+    model = SeriesClassifier(**QUIET).fit(X[:40], y[:40])
+    assert model.machine_.kernel.views[-1] == "values"
+    assert model.score(X[40:], y[40:]) > 0.9
+    for one in model.explain(X[40:]):
+        total = one.baseline + sum(part.contribution for part in one.contributions)
+        assert one.score == pytest.approx(total, abs=1e-9)
+        assert "value" in {part.what for part in one.contributions}
+
+
 def test_the_picture_has_the_contribution_of_each_step(fitted):
     X, _ = drawn(2)
     (own,) = fitted.explain(X[:1])

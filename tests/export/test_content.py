@@ -36,6 +36,7 @@ RNG = np.random.default_rng(0)
 TEXTS = ["a good film", "a bad film", "very good", "very bad indeed, isn't it?"] * 10
 SMILES = ["CCO", "CCC", "c1ccccc1", "CC(=O)O", "CCN", "CCCl", "CO", "C[C@H](N)O", "C/C=C/C", "CN"]
 SERIES = [RNG.normal(size=(2, 40 + k)) for k in range(20)]
+TIMED = [one + 9 * (np.arange(one.shape[1]) == 5 + 20 * (k % 2)) for k, one in enumerate(SERIES)]
 WINDOWS = RNG.normal(3, 2, size=(40, 3, 200)).astype(np.float32)
 STRINGS = ["abab", "abba", "aabb", "cdcd", "cddc", "ccdd"] * 4
 KERNEL = StringKernel(1) + 0.5 * StringKernel(2, decay=0.8, trailing=False) ** 2 * StringKernel(
@@ -50,6 +51,12 @@ def labels(objects: Any) -> list[str]:
 
 def numbers(objects: Any) -> list[float]:
     return [float(k % 7) for k in range(len(objects))]
+
+
+def timed() -> Any:
+    model = SeriesClassifier(num_features=1000, **KERNEL_ONLY).fit(TIMED, labels(TIMED))
+    assert model.machine_.kernel.views[-1] == "values"
+    return model
 
 
 def series(**options: Any) -> Any:
@@ -69,6 +76,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any]] = {
     "texts, kernel": (lambda: TextClassifier(**KERNEL_ONLY).fit(TEXTS, labels(TEXTS)), TEXTS),
     "numbers of texts": (lambda: TextRegressor(**KERNEL_ONLY).fit(TEXTS, numbers(TEXTS)), TEXTS),
     "series, kernel": (lambda: series(**KERNEL_ONLY), SERIES),
+    "series, kernel of the values": (timed, TIMED),
     "numbers of series": (
         lambda: SeriesRegressor(num_features=500, **KERNEL_ONLY).fit(SERIES, numbers(SERIES)),
         SERIES,

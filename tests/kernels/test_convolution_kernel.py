@@ -17,7 +17,16 @@ from representer.kernels import (
     StringKernel,
 )
 from representer.kernels import WeisfeilerLehmanKernel as WL
-from representer.kernels.convolution_kernel import SHARE, TRIPLES
+from representer.kernels.convolution_kernel import (
+    LEVEL,
+    SHARE,
+    TRIPLES,
+    VALUES,
+    VIEWS,
+    WEIGHT,
+    of_steps,
+    spans,
+)
 from representer.nn import RKM, Relabeling, StringKernelRNN
 
 LENGTHS = (1, 3, 9, 40, 41, 300)
@@ -58,6 +67,28 @@ def test_features_are_shares_and_mean_excesses_of_the_outputs_of_filters(fitted)
     assert start == responses.views[SHARE].shape[1]
 
 
+@pytest.mark.parametrize(("steps", "times"), [(10, 5), (10, 4), (3, 7), (1, 2), (9, 9)])
+def test_values_are_means_of_equal_spans_of_the_steps(steps, times):
+    x = np.random.default_rng(0).normal(size=(2, steps))
+    fine = np.repeat(x, times, axis=1).reshape(2, times, steps)  # steps in `times` parts each
+    np.testing.assert_allclose(spans(x, times), fine.mean(2))
+    weights = np.random.default_rng(1).normal(size=times)
+    np.testing.assert_allclose(x @ of_steps(weights, steps), spans(x, times) @ weights)
+
+
+def test_the_kernel_of_the_values_is_scaled_as_a_whole():
+    X = drawn((20, 25, 30, 40))
+    kernel = ConvolutionKernel(700, (SHARE, VALUES)).fit(X)
+    values = kernel._by_view(kernel.transform(X).T)[VALUES].T
+    table = np.array([spans(x, kernel.times_).ravel() for x in X])
+    table -= table.mean(0)
+    expected = WEIGHT * table @ table.T / table.var(0).sum()
+    np.testing.assert_allclose(values @ values.T, expected)
+    assert kernel.times_ == 27  # as many as the median length
+    shares = kernel._by_view(kernel.transform(X).T)[SHARE].T
+    assert (shares**2).sum(1).mean() == pytest.approx(1, abs=0.05)
+
+
 def test_the_features_of_a_series_do_not_depend_on_the_others(fitted):
     together = fitted.transform(drawn())
     alone = np.concatenate([fitted.transform([one]) for one in drawn()])
@@ -81,6 +112,26 @@ def test_contributions_of_steps_sum_to_a_linear_function(fitted):
         parts = fitted.by_step(one, weights)
         assert {values.shape[1] for _, values in parts} == {one.shape[1]}
         assert sum(values.sum() for _, values in parts) == pytest.approx(features @ weights)
+
+
+@pytest.mark.parametrize("views", [VIEWS, (SHARE, VALUES), (VALUES,)])
+def test_contributions_of_values_sum_to_a_linear_function(views):
+    kernel = ConvolutionKernel(700, views).fit(drawn())
+    weights = np.random.default_rng(1).normal(size=kernel.width)
+    for one, features in zip(drawn(), kernel.transform(drawn()), strict=True):
+        for width in (1, 7):
+            parts = kernel.by_step(one, weights, width)
+            level, values = parts[-1]
+            assert values.shape == (2, -(-one.shape[1] // width))
+            assert {level.name(row) for row in level.channels} == {"value"}
+            assert set(level.filters) == {LEVEL}
+            assert sum(own.sum() for _, own in parts) == pytest.approx(features @ weights)
+    tokens, arrays = kernel.fitted()
+    again = ConvolutionKernel(700).restore(tokens, arrays)
+    np.testing.assert_array_equal(again.transform(drawn()), kernel.transform(drawn()))
+    for wrong in ("97", "0", "-1"):
+        with pytest.raises(ValueError, match="channels at"):
+            ConvolutionKernel().restore(tokens | {"times": [wrong]}, arrays)
 
 
 def test_the_inner_product_of_features_is_the_kernel(fitted):

@@ -485,10 +485,9 @@ def fit_machine(
         return _fit_process(kernels[0], target, *parts)
     is_column = isinstance(target, Classes | Numbers)
     if getattr(kernels[0], "leaves_one_out", False) and groups is None and is_column:
-        kernel = kernels[0]
-        rows = fitted_rows(kernel, target, objects, values)
-        if isinstance(rows[0], np.ndarray):
-            return _fit_left_out(kernel, target, rows, values, count, weights)
+        machine = _fit_left_out(kernels, target, objects, values, count, weights)
+        if machine is not None:
+            return machine
     if has_many(target) and not hasattr(kernels[0], "whitening"):
         return _fit_many(kernels[0], target, objects, values, count, groups, weights, digests)
     splits: list[Fold] = []
@@ -516,19 +515,27 @@ def fit_machine(
 
 
 def _fit_left_out(
-    kernel: Any, target: Column, rows: Rows, values: NDArray[Any], count: int,
+    kernels: Sequence[Any], target: Column, objects: Any, values: NDArray[Any], count: int,
     weights: NDArray[np.float64] | None,
-) -> tuple[KernelMachine, Moments]:  # fmt: skip
-    """Return a ridge regression whose C has the smallest loss of scores left out, and these."""
-    solve = left_out_solver(target, rows[0], values, weights)
+) -> tuple[KernelMachine, Moments] | None:  # fmt: skip
+    """Return a ridge regression whose kernel and C have the smallest error of left-out scores.
 
-    def loss(penalty: float) -> float:
-        return target.metrics(solve(penalty)[1], values, weights)["valid_loss"]
-
-    penalty = min(LEFT_OUT_CANDIDATES, key=loss)
-    solution, scores = solve(penalty)
-    machine = KernelMachine.solved(kernel, target, rows, solution, penalty)
-    held_out = scores[count:] if count < len(values) else scores
+    Beside it come these scores. None is returned of features that are not dense.
+    """
+    least, found = np.inf, None
+    for kernel in kernels:
+        rows = fitted_rows(kernel, target, objects, values)
+        if not isinstance(rows[0], np.ndarray):
+            return None
+        solve = left_out_solver(target, rows[0], values, weights)
+        for penalty in LEFT_OUT_CANDIDATES:
+            fit = solve(penalty)
+            if fit.error < least:
+                least, found = fit.error, (kernel, rows, fit, penalty)
+    assert found is not None
+    kernel, rows, fit, penalty = found
+    machine = KernelMachine.solved(kernel, target, rows, fit.solution, penalty)
+    held_out = fit.scores[count:] if count < len(values) else fit.scores
     return machine, (held_out, np.zeros_like(held_out))
 
 

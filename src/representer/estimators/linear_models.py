@@ -218,7 +218,7 @@ def solver(
     if isinstance(target, Classes):
         if by_squares:
             of_squares = left_out_solver(target, np.asarray(features), values, weights)
-            return lambda penalty: of_squares(penalty)[0]
+            return lambda penalty: of_squares(penalty).solution
         seen, labels = np.unique(values, return_inverse=True)
         fit = _softmax(features, labels, len(seen), weights)
         return lambda penalty: _one_per_class(target.width, seen, *fit(penalty))
@@ -314,24 +314,43 @@ def ridge_path(
     return fit
 
 
+class LeftOutFit(NamedTuple):
+    """A ridge regression of classes or numbers, and how it predicts each object without it."""
+
+    solution: Solution
+    scores: NDArray[np.float64]  # left-out scores ``(N, W)``
+    error: float  # the mean square of the errors of left-out scores, before they are logits
+
+
 def left_out_solver(
     target: Column, features: NDArray[np.float64], values: NDArray[Any],
     weights: NDArray[np.float64] | None = None,
-) -> Callable[[float], tuple[Solution, NDArray[np.float64]]]:  # fmt: skip
+) -> Callable[[float], LeftOutFit]:  # fmt: skip
     """Return the function from C to a ridge regression and left-out scores, see `ridge_path`.
 
     The scores of classes, of which the targets are 1 and -1, are logits: their factor has the
     smallest loss of the left-out scores; smoothed labels keep it finite if all of these are right.
     """
-    if not isinstance(target, Classes):
-        path = ridge_path(features, as_columns(target, values), weights)
-        return lambda penalty: ((solved := path(penalty))[:2], solved[2])
-    seen, labels = np.unique(values, return_inverse=True)
-    path = ridge_path(features, 2 * np.eye(len(seen))[labels] - 1, weights)
-    truth, smoothing = torch.from_numpy(labels), len(seen) / (len(labels) + len(seen))
-    of_rows = np.ones(len(labels)) if weights is None else weights[:, 0]
+    of_rows = np.ones(len(values)) if weights is None else weights[:, 0]
 
-    def fit(penalty: float) -> tuple[Solution, NDArray[np.float64]]:
+    def error_of(without: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
+        return float(np.average(((without - truth) ** 2).mean(1), weights=of_rows))
+
+    if not isinstance(target, Classes):
+        columns = as_columns(target, values)
+        of_numbers = ridge_path(features, columns, weights)
+
+        def fit_numbers(penalty: float) -> LeftOutFit:
+            coefficients, intercepts, without = of_numbers(penalty)
+            return LeftOutFit((coefficients, intercepts), without, error_of(without, columns))
+
+        return fit_numbers
+    seen, labels = np.unique(values, return_inverse=True)
+    signs = 2 * np.eye(len(seen))[labels] - 1
+    path = ridge_path(features, signs, weights)
+    truth, smoothing = torch.from_numpy(labels), len(seen) / (len(labels) + len(seen))
+
+    def fit(penalty: float) -> LeftOutFit:
         coefficients, intercepts, without = path(penalty)
         left_out = torch.from_numpy(without)
 
@@ -345,7 +364,8 @@ def left_out_solver(
         scores = np.full((len(labels), target.width), scale * without.min() - UNSEEN)
         scores[:, seen] = scale * without
         solution = scale * coefficients, scale * intercepts
-        return _one_per_class(target.width, seen, *solution), scores
+        error = error_of(without, signs)
+        return LeftOutFit(_one_per_class(target.width, seen, *solution), scores, error)
 
     return fit
 

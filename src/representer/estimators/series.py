@@ -27,7 +27,7 @@ from representer.estimators.parameters import SeriesParameters
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import MemoryLedger, stack_readout
-from representer.kernels.convolution_kernel import SHARE, VIEWS, ConvolutionKernel
+from representer.kernels.convolution_kernel import EXCESS, SHARE, VALUES, ConvolutionKernel
 from representer.kernels.sequences import as_sequence, has_columns
 from representer.models.sequence_classifier import SeriesNetwork, SeriesNetworkConfig
 from representer.nn.recurrent.machine import RecurrentKernelMachine
@@ -188,7 +188,9 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
     _make = staticmethod(SeriesNetwork)
     is_kernel_unsupervised: ClassVar[bool] = True
     penalties: ClassVar[Sequence[float]] = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
-    candidates: ClassVar[Sequence[Sequence[str]]] = (SHARE,), VIEWS
+    candidates: ClassVar[Sequence[Sequence[str]]] = (
+        (SHARE,), (SHARE, EXCESS), (SHARE, VALUES), (SHARE, EXCESS, VALUES),
+    )  # fmt: skip
     _inputs: ClassVar[type[SeriesInputs]] = SeriesInputs
     inputs_: SeriesInputs
     network_: SeriesNetwork
@@ -220,6 +222,11 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
 
     def _new_kernel(self, candidate: int = -1) -> ConvolutionKernel:
         return ConvolutionKernel(self.num_features, self.candidates[candidate])
+
+    @property
+    def leaves_one_out(self) -> bool:
+        """True: views and penalty are chosen by ridge regressions without each series."""
+        return True
 
     def kernel_candidates(self, objects: Any) -> list[ConvolutionKernel]:
         return [self._new_kernel(k) for k in range(len(self.candidates))]
@@ -318,7 +325,8 @@ class SeriesClassifier(SeriesHalves, Classifier):
     channels, it is padding.
 
     The kernel half is ridge regression of the classes on the features of `ConvolutionKernel`: how
-    often fixed filters exceed thresholds. The network half (``answer="network"`` or ``"both"``) is
+    often fixed filters exceed thresholds, and the values themselves if the error of series left out
+    is smaller with them. The network half (``answer="network"`` or ``"both"``) is
     a cell on the values, whose outputs are averaged over time.
 
     `explain` returns the contribution of each filter, and so of each channel, at each step, whose
@@ -342,7 +350,7 @@ class SeriesClassifier(SeriesHalves, Classifier):
     """
 
     penalties: ClassVar[Sequence[float]] = (0.01, 1.0, 100.0, 1e4)
-    candidates: ClassVar[Sequence[Sequence[str]]] = ((SHARE,),)
+    candidates: ClassVar[Sequence[Sequence[str]]] = (SHARE,), (SHARE, VALUES)
 
 
 class SeriesRegressor(SeriesHalves, Regressor):

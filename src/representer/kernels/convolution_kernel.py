@@ -1,4 +1,4 @@
-"""A kernel of series: how often, and how far, fixed filters of nine taps exceed thresholds."""
+"""A kernel of series: how often, and how far, fixed filters exceed thresholds; and the values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from representer.kernels.kernel import StandardizedKernel, value_of
 TAPS = 9
 TRIPLES = tuple(combinations(range(TAPS), 3))  # the taps of weight 2; the others have -1
 FILTERS = len(TRIPLES) + 1  # the last one is the mean of all taps, which reads the level
+LEVEL = FILTERS  # of a bank that stands for the values themselves
 _SOURCES = ("values", "differences")
-SHARE, EXCESS = VIEWS = ("share", "excess")
+SHARE, EXCESS, VALUES = VIEWS = ("share", "excess", "values")
+COUNTED = SHARE, EXCESS  # views of the outputs of filters
+WEIGHT = 3.0  # of the values, relative to all filters
+_TIMES = 100  # times of the values, at most
 _DILATIONS = 8  # at most
 _SAMPLED = 40  # series whose quantiles are thresholds
 _DRAWN = 2**15  # outputs of a filter of which quantiles are taken
@@ -44,6 +48,8 @@ class Bank(NamedTuple):
         """Return the signs of the taps of a row and the steps between them, in words."""
         what = "" if self.source == _SOURCES[0] else " of differences"
         step = "" if self.dilation == 1 else f", every {self.dilation} steps"
+        if self.filters[row] == LEVEL:
+            return "value"
         if self.filters[row] == len(TRIPLES):
             return f"mean of nine{what}{step}"
         taps = TRIPLES[self.filters[row]]
@@ -55,13 +61,15 @@ class Responses:
     """The features of series before they are standardized, and the filters that measured them."""
 
     banks: Sequence[Bank]  # the filters
+    times: int  # S of the values
     views: Mapping[str, NDArray[np.float64]]  # the features of each view ``(N, F)``
 
     def __len__(self) -> int:
         return len(next(iter(self.views.values())))
 
     def __getitem__(self, rows: Any) -> Responses:
-        return Responses(self.banks, {name: rows_of[rows] for name, rows_of in self.views.items()})
+        views = {name: rows_of[rows] for name, rows_of in self.views.items()}
+        return Responses(self.banks, self.times, views)
 
 
 class ConvolutionKernel(StandardizedKernel):
@@ -80,12 +88,16 @@ class ConvolutionKernel(StandardizedKernel):
     features, whose inner product is the kernel. A series takes time proportional to its length.
     Values before and behind a series are 0. One more filter is the mean of the taps.
 
+    Shares tell what happens, not when. So one more view has the values themselves: each channel at
+    S times, the means of S equal spans of its steps. Their kernel is scaled as a whole, to three
+    times that of all filters.
+
     A linear model on the features is a sum over steps, channels and filters, see `by_step`.
 
     Args:
-        num_features: Number of features of all views, approximately; of very many series fewer,
+        num_features: Number of features of the filters, approximately; of very many series fewer,
             so that they fit into memory.
-        views: ``"share"`` for φ, ``"excess"`` for ψ.
+        views: ``"share"`` for φ, ``"excess"`` for ψ, ``"values"`` for the values.
 
     Shape:
         - X, Y: sequences of arrays ``(C, T_i)`` of finite numbers, or what `read` returned
@@ -98,8 +110,9 @@ class ConvolutionKernel(StandardizedKernel):
     """
 
     by_squares: ClassVar[bool] = True  # classes are separated by ridge regression
+    leaves_one_out: ClassVar[bool] = True  # which chooses views and penalty by left-out scores
 
-    def __init__(self, num_features: int = 10_000, views: Sequence[str] = VIEWS) -> None:
+    def __init__(self, num_features: int = 10_000, views: Sequence[str] = COUNTED) -> None:
         self.num_features = num_features
         self.views = views
         self._check()
@@ -115,15 +128,32 @@ class ConvolutionKernel(StandardizedKernel):
         """
         self._check()
         series = _checked(X)
-        banks = vars(self).get("banks_") or self._drawn(series)
-        return Responses(banks, _measured(series, banks, self.views))
+        banks, times = vars(self).get("banks_"), vars(self).get("times_", 0)
+        if banks is None:
+            banks, times = self._drawn(series), self._times(series)
+        counted = [view for view in self.views if view != VALUES]
+        views = _measured(series, banks, counted) if counted else {}
+        if VALUES in self.views:
+            views[VALUES] = np.array([spans(x, times).ravel() for x in series])
+        return Responses(banks, times, views)
 
     def fit(self, X: Any, targets: NDArray[np.float64] | None = None) -> Self:
         responses = self._before_fit(X)
         features = np.concatenate([responses.views[view] for view in self.views], axis=1)
         deviations = features.std(axis=0)
         self.banks_, self.means_ = responses.banks, features.mean(axis=0)
-        self.scales_ = np.where(deviations > _LEAST, deviations, 1.0) * len(deviations) ** 0.5
+        self.times_ = responses.times if VALUES in self.views else 0
+        self.scales_, end = np.where(deviations > _LEAST, deviations, 1.0), 0
+        widths = [responses.views[view].shape[1] for view in self.views]
+        counted = sum(width for view, width in zip(self.views, widths, strict=True)
+                      if view != VALUES)  # fmt: skip
+        for view, width in zip(self.views, widths, strict=True):
+            own = slice(end, end := end + width)
+            if view == VALUES:  # scaled together, so that what varies little weighs little
+                total = float(np.linalg.norm(deviations[own]))
+                self.scales_[own] = (total if total > _LEAST else 1.0) / WEIGHT**0.5
+            else:
+                self.scales_[own] *= counted**0.5
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -143,19 +173,18 @@ class ConvolutionKernel(StandardizedKernel):
 
         Returns:
             Each bank with the contribution of each of its rows at each step ``(R, T / width)``,
-            relative to the means of the features. All of them sum to the linear function.
+            relative to the means of the features; the last one is that of the values, if they are a
+            view. All of them sum to the linear function.
         """
         (series,) = _checked([x])
         steps, start, result = series.shape[1], 0, []
         starts = np.arange(0, steps, width)
         counts = np.diff(starts, append=steps)
-        parts, means = (
-            dict(zip(self.views, np.split(values, len(self.views)), strict=True))
-            for values in (coefficients / self.scales_, self.means_)
-        )
-        for bank in self.banks_:
+        parts, means = (self._by_view(x) for x in (coefficients / self.scales_, self.means_))
+        counted = [view for view in self.views if view != VALUES]
+        for bank in self.banks_ if counted else ():
             shape, end = bank.thresholds.shape, start + bank.thresholds.size
-            weights = {view: x[start:end].reshape(shape) for view, x in parts.items()}
+            weights = {view: parts[view][start:end].reshape(shape) for view in counted}
             values = np.zeros((shape[0], len(starts)))
             for view, weight in weights.items():
                 values -= (weight * means[view][start:end].reshape(shape)).sum(1)[:, None] * counts
@@ -168,7 +197,25 @@ class ConvolutionKernel(StandardizedKernel):
                 values[rows] += np.add.reduceat(total, starts, axis=1)
             result.append((bank, values / steps))
             start = end
+        if VALUES in parts:
+            slopes, offsets = (
+                np.array([of_steps(x, steps) for x in own.reshape(len(series), -1)])
+                for own in (parts[VALUES], parts[VALUES] * means[VALUES])
+            )
+            channels = np.arange(len(series))
+            filters, none = np.full_like(channels, LEVEL), np.zeros((len(series), 0), np.float32)
+            total = slopes * series - offsets
+            level = Bank(_SOURCES[0], 1, filters, channels, none)
+            result.append((level, np.add.reduceat(total, starts, axis=1)))
         return result
+
+    def _by_view(self, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Return values of all features by view."""
+        width = sum(bank.thresholds.size for bank in self.banks_)
+        counted = width * (len(self.views) - (VALUES in self.views))
+        widths = [len(values) - counted if view == VALUES else width for view in self.views]
+        parts = np.split(values, np.cumsum(widths)[:-1])
+        return dict(zip(self.views, parts, strict=True))
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
@@ -176,7 +223,8 @@ class ConvolutionKernel(StandardizedKernel):
         for k, bank in enumerate(self.banks_):
             arrays |= {f"{name}{k}": getattr(bank, name) for name in _ARRAYS}
         names = [f"{bank.source} {bank.dilation}" for bank in self.banks_]
-        return {"banks": names, "views": list(self.views)}, arrays
+        named = {"banks": names, "views": list(self.views), "times": [str(self.times_)]}
+        return named, arrays
 
     def restore(
         self, tokens: Mapping[str, Sequence[str]], arrays: Mapping[str, NDArray[Any]]
@@ -199,9 +247,14 @@ class ConvolutionKernel(StandardizedKernel):
             if not is_fine or not rows[0] or (bank.channels < 0).any():
                 raise ValueError(f"the filters {name!r} are damaged")
             banks.append(bank)
-        self.banks_ = banks
-        width = len(self.views) * sum(bank.thresholds.size for bank in banks)
-        return self._set_moments(arrays, width)
+        self.banks_, has_values = banks, VALUES in self.views
+        self.times_ = int(tokens["times"][0]) if has_values else 0
+        width = sum(bank.thresholds.size for bank in banks) * (len(self.views) - has_values)
+        count, rest = divmod(len(arrays["means"]) - width, max(1, self.times_))
+        last = max(int(bank.channels.max()) for bank in banks)
+        if has_values and (rest or count <= last or self.times_ < 1):
+            raise ValueError(f"{count} channels at {self.times_} times; channel {last} is read")
+        return self._set_moments(arrays, width + count * self.times_)
 
     def _before_fit(self, X: Any) -> Any:
         vars(self).pop("banks_", None)  # so that `read` draws new ones
@@ -212,6 +265,12 @@ class ConvolutionKernel(StandardizedKernel):
             raise ArgumentError("num_features", self.num_features, "a positive integer")
         self._check_views(VIEWS)
 
+    def _times(self, series: Sequence[NDArray[np.float32]]) -> int:
+        """Return the number of times of the values: as many as a usual series has steps."""
+        steps = int(np.median([x.shape[1] for x in series]))
+        most = min(self.num_features, _MOST_VALUES // len(series)) // len(series[0])
+        return max(1, min(_TIMES, steps, most))
+
     def _drawn(self, series: Sequence[NDArray[np.float32]]) -> list[Bank]:
         """Return filters with thresholds that are quantiles of their outputs on some series."""
         rng = np.random.default_rng(0)
@@ -220,7 +279,8 @@ class ConvolutionKernel(StandardizedKernel):
         dilations = sorted({int(2**exponent) for exponent in exponents})
         some = [series[i] for i in rng.permutation(len(series))[:_SAMPLED]]
         most = min(self.num_features, _MOST_VALUES // len(series))
-        count = most // (len(self.views) * FILTERS * len(dilations) * len(_SOURCES))
+        views = max(1, len(self.views) - (VALUES in self.views))
+        count = most // (views * FILTERS * len(dilations) * len(_SOURCES))
         stride = -(-sum(x.shape[1] for x in some) // _DRAWN)
         channels, banks = len(series[0]), []
         read = min(channels, max(1, count))  # by each filter, each with thresholds of its own
@@ -240,6 +300,24 @@ class ConvolutionKernel(StandardizedKernel):
                               for outputs, q in zip(parts, table, strict=True)]  # fmt: skip
                 banks.append(bank._replace(thresholds=np.array(thresholds, dtype=np.float32)))
         return banks
+
+
+def spans(x: NDArray[Any], times: int) -> NDArray[np.float64]:
+    """Return the means of equal spans of the steps of a series, from ``(C, T)`` to ``(C, S)``.
+
+    A step in two spans belongs to both in parts.
+    """
+    steps = x.shape[1]
+    totals = np.pad(np.cumsum(x, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
+    ends, whole = np.linspace(0, steps, times + 1), np.arange(steps + 1)
+    return np.array([np.diff(np.interp(ends, whole, row)) for row in totals]) * (times / steps)
+
+
+def of_steps(coefficients: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+    """Return the coefficient of each step ``(T,)`` from those of the spans ``(S,)``."""
+    totals = np.concatenate([[0.0], np.cumsum(coefficients)])
+    ends = np.linspace(0, steps, len(totals))
+    return np.diff(np.interp(np.arange(steps + 1), ends, totals))
 
 
 def _measured(

@@ -20,7 +20,7 @@ from representer.export.examples.program import (
     run,
     values_of,
 )
-from representer.kernels.convolution_kernel import TAPS, TRIPLES
+from representer.kernels.convolution_kernel import TAPS, TRIPLES, spans
 
 
 def inputs_of(series):
@@ -63,7 +63,7 @@ def outputs(one, source, dilation, filters, channels):
 
 
 def of_kernel(k, series):
-    """Return the kernel machine's scores: how often, and how far, filters exceed thresholds."""
+    """Return the kernel machine's scores, of what filters exceed and of the values."""
     setup, arrays, table = SETUP["kernels"][k], arrays_of(k), []
     for values in series:
         parts = {view: [] for view in setup["views"]}
@@ -77,7 +77,10 @@ def of_kernel(k, series):
                         parts["share"].append(np.count_nonzero(z > b))
                     if "excess" in parts:
                         parts["excess"].append(np.maximum(z - b, 0).sum(dtype=np.float64))
-        features = np.concatenate([parts[view] for view in setup["views"]]) / values.shape[1]
+        parts = {view: np.array(counts) / values.shape[1] for view, counts in parts.items()}
+        if "values" in parts:
+            parts["values"] = spans(values, int(setup["times"][0])).ravel()
+        features = np.concatenate([parts[view] for view in setup["views"]])
         table.append((features - arrays["means"]) / arrays["scales"])
     return machine(k, np.array(table))
 
