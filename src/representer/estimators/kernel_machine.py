@@ -518,9 +518,10 @@ def _fit_left_out(
     kernels: Sequence[Any], target: Column, objects: Any, values: NDArray[Any], count: int,
     weights: NDArray[np.float64] | None,
 ) -> tuple[KernelMachine, Moments] | None:  # fmt: skip
-    """Return a ridge regression whose kernel and C have the smallest error of left-out scores.
+    """Return a ridge regression whose kernel and C have the smallest loss of left-out scores.
 
-    Beside it come these scores. None is returned of features that are not dense.
+    It is that of logits or, of kernels ``by_errors``, the square of their errors. Beside it come
+    these scores. None is returned of features that are not dense.
     """
     least, found = np.inf, None
     for kernel in kernels:
@@ -530,8 +531,11 @@ def _fit_left_out(
         solve = left_out_solver(target, rows[0], values, weights)
         for penalty in LEFT_OUT_CANDIDATES:
             fit = solve(penalty)
-            if fit.error < least:
-                least, found = fit.error, (kernel, rows, fit, penalty)
+            loss = fit.error
+            if not getattr(kernel, "by_errors", False):
+                loss = target.metrics(fit.scores, values, weights)["valid_loss"]
+            if loss < least:
+                least, found = loss, (kernel, rows, fit, penalty)
     assert found is not None
     kernel, rows, fit, penalty = found
     machine = KernelMachine.solved(kernel, target, rows, fit.solution, penalty)
