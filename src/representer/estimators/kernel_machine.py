@@ -523,7 +523,7 @@ def _fit_left_out(
     It is that of logits or, of kernels ``by_errors``, the square of their errors. Beside it come
     these scores. None is returned of features that are not dense.
     """
-    least, found = np.inf, None
+    least, best = np.inf, None
     for kernel in kernels:
         rows = fitted_rows(kernel, target, objects, values)
         if not isinstance(rows[0], np.ndarray):
@@ -535,9 +535,9 @@ def _fit_left_out(
             if not getattr(kernel, "by_errors", False):
                 loss = target.metrics(fit.scores, values, weights)["valid_loss"]
             if loss < least:
-                least, found = loss, (kernel, rows, fit, penalty)
-    assert found is not None
-    kernel, rows, fit, penalty = found
+                least, best = loss, (kernel, rows, fit, penalty)
+    assert best is not None
+    kernel, rows, fit, penalty = best
     machine = KernelMachine.solved(kernel, target, rows, fit.solution, penalty)
     held_out = fit.scores[count:] if count < len(values) else fit.scores
     return machine, (held_out, np.zeros_like(held_out))
