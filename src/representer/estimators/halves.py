@@ -142,9 +142,9 @@ class Pool:
         for halvings in range(9):
             prior = CAUTION / 2**halvings / count
             factors = _weights(target, scaled, values, center, np.eye(2)[0], prior)
-            pool = cls._of(target, parts, values, alone * factors)
+            pool = cls._of(target, parts, values, weights := alone * factors)
             least = min(pool.kernel_loss or 0.0, pool.network_loss or 0.0)
-            if factors.any() and pool.loss <= least:
+            if weights.any() and pool.loss <= least:
                 return pool
         return cls.fit(target, kernel, network, values)
 

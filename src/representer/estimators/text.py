@@ -506,7 +506,9 @@ class TextNetwork(TextParameters, SupervisedEstimator):
             self._word_vectors = self._read_vectors(self.inputs_)
         vectors = vars(self).pop("_word_vectors")
         kernel = self._new_kernel().set_params(vectors=vectors and vectors.halved())
-        if any(map(has_many, columns_of(self.target_))):  # a class of three texts has rare words
+        # a class of three texts has rare words; two sets of texts that are compared have no classes
+        columns = columns_of(self.target_) if "target_" in vars(self) else ()
+        if any(map(has_many, columns)):
             kernel.set_params(min_count=1, min_characters=1)
         return [kernel]
 
