@@ -47,6 +47,21 @@ def test_onnx_files_are_compared_with_the_run_on_labeled_texts(
         assert abs(float(of_torch) - float(of_int8)) <= 0.1
 
 
+def test_labeled_texts_are_read_as_evaluate_reads_them(
+    run: Run, trained: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = ExportedFile("model.onnx", 1000, 1.0, ())
+    exported = ExportedRun(Path("here"), (file, file), ("predict.py",), "")
+    monkeypatch.setattr(export, "export_run", lambda *_, **__: exported)
+    of_run = lambda model, _, texts, labels: {"both": {"torch": model.score(texts, labels)}}  # noqa: E731
+    monkeypatch.setattr(export, "scores", of_run)
+    done = run("export", trained, table)
+    assert done.code == 0
+    name, score = done.out.splitlines()[-1].split()
+    assert name == "both"
+    assert float(score) == round(last_json(run("evaluate", trained, table))["accuracy"], 4)
+
+
 @pytest.mark.slow
 def test_a_run_is_written_as_a_folder_to_share(
     run: Run, trained: Path, table: Path, tmp_path: Path

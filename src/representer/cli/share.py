@@ -117,7 +117,7 @@ def _scores(task: Task, arguments: Any, exported: ExportedRun) -> list[str]:
     from representer.export import scores
     from representer.tasks.objects import encode_labels
 
-    (reading,) = task.options["evaluate"]
+    reading = task.options["evaluate"][0]  # the other options name groups
     estimator, _, objects = task.function("opened")(
         arguments.run, arguments.data, reading(), device="cpu", require_labels=True
     )
