@@ -117,8 +117,12 @@ def intervals() -> Figure:
         axes.plot([item.low, item.high], [row, row], color=color, linewidth=3)
         axes.plot([float(item.figure.split()[0])], [row], "o", color=color)
     axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_yticks(range(len(result)), [f"{item.data} ({item.ours[5:-1]})" for item in result])
-    axes.set(xlim=(-25, 55), xlabel="points of accuracy, minus the best simple baseline")
+    tasks = [item.ours[5:-1].replace(" --", ", ") for item in result]
+    axes.set_yticks(
+        range(len(result)),
+        [f"{item.data} ({task})" for item, task in zip(result, tasks, strict=True)],
+    )
+    axes.set(xlim=(-25, 55), xlabel="points minus the best simple baseline")
     return figure
 
 

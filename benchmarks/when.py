@@ -65,18 +65,23 @@ def page_of(name: str) -> str:
 
 def own_data() -> Iterator[Comparison]:
     """Yield `fit` with its defaults beside the best simple baseline, set by set."""
-    kinds = {"Texts": ("text", "points", 1), "Graphs": ("graph", "points", 1),
-             "Molecules": ("molecule", "RMSE", -1), "Signals": ("signal", "points", 1),
-             "Language": ("language", "perplexity", -1)}  # fmt: skip
-    for heading, (task, unit, sign) in kinds.items():
-        for row in rows_of(page_of("own-data"), heading):
+    # texts beside the baseline that reads characters, too, which the older page lacks
+    kinds = {("own-texts", "Without vectors"): ("fit text", "points", 1),
+             ("own-texts", "With GloVe vectors of 50 dimensions"):
+                 ("fit text --vectors", "points", 1),
+             ("own-data", "Graphs"): ("fit graph", "points", 1),
+             ("own-data", "Molecules"): ("fit molecule", "RMSE", -1),
+             ("own-data", "Signals"): ("fit signal", "points", 1),
+             ("own-data", "Language"): ("fit language", "perplexity", -1)}  # fmt: skip
+    for (page, heading), (command, unit, sign) in kinds.items():
+        for row in rows_of(page_of(page), heading):
             cell = row["both − baseline"]
             ends = [sign * float(end) for end in re.findall(_NUMBER, cell)[1:]]
             other = row["best simple baseline"].partition(":")[0]
             mean = cell.partition(",")[0].removesuffix(" points")
             figure = f"{mean} {unit} ({cell.partition(', ')[2]})"
-            yield Comparison(next(iter(row.values())), f"`fit {task}`", other, min(ends), max(ends),
-                             figure, "own-data")  # fmt: skip
+            yield Comparison(next(iter(row.values())), f"`{command}`", other, min(ends), max(ends),
+                             figure, page)  # fmt: skip
 
 
 def replacements() -> Iterator[Comparison]:
