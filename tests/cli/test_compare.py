@@ -163,7 +163,8 @@ def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
     assert outcome.code == 0, outcome.err
     assert "2 groups of subjects left out in turn, 32 windows of 4 subjects" in outcome.out
     found = results(tmp_path / "out")
-    names = PARTS | {"network, rkm-cifg", "log band power + logistic regression"}
+    baselines = {"log band power + logistic regression", "majority class"}
+    names = PARTS | baselines | {"network, rkm-cifg"}
     assert set(found) == {(split, name) for split in range(2) for name in names}
     fit = ["fit", "signal", *tiny, "--folds", "2", "--answer", "both", "--out", tmp_path / "run"]
     assert run(*fit).code == 0
