@@ -253,7 +253,7 @@ def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> Marku
     for outline in axes.lines:
         outline.set_color(INK)
     for name in axes.texts:  # 11 pixels on a phone, where the map is narrower
-        name.set_fontsize(1.1 * name.get_fontsize())
+        name.set_fontsize(7.7)
     return svg(figure, title)
 
 
