@@ -77,7 +77,7 @@ class CentroidCoefficients:
         return scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what `restored` takes."""
+        """Return what `read_coefficients` takes."""
         rows = self.centroids
         parts = rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
         return {"combinations": self.combinations} | dict(zip(_PARTS, parts, strict=True))
