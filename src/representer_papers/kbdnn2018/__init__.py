@@ -8,6 +8,7 @@ LONG_TERM_CELLS = (
     "tanh-long-grown", "lstm", "lstm-grown", "lstm-sigmoid",
 )  # fmt: skip
 FUNCTIONS = ("or", "and", "xor", "iff")
+PARITIES = ("2bit", "4bit")
 _PRESETS = ("paper", "authors_code")
 _SOLVED = "a criterion of success of ours, 99.5 % on new sequences; the paper prints none"
 _DEVIATION = "normalization divides by the standard deviation; the paper prints the variance"
@@ -20,6 +21,7 @@ RECIPES = {
             title="Parity of two and four bits by one unit with a learned activation",
             source="M18 Fig. 2",
             reproduce=imported("representer_papers.kbdnn2018.xor:reproduce_parity"),
+            datasets=PARITIES,
             presets=_PRESETS,
             differences=dict.fromkeys(_PRESETS, ("updates, rate and ℓ1 factor are the code's",)),
         ),

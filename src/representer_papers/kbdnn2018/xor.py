@@ -12,6 +12,7 @@ import torch
 from representer.nn import KernelActivation
 from representer.tasks.recipe import Request
 from representer.training import generators
+from representer_papers.kbdnn2018 import PARITIES
 from representer_papers.kbdnn2018.networks import parity
 from representer_papers.kbdnn2018.pictures import panels
 from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
@@ -59,6 +60,7 @@ def reproduce_parity(request: Request) -> Path:
         ParitySetting(bits, centers, penalty, seed, updates)
         for seed in request.seeds
         for bits in BITS
+        if f"{bits}bit" in (request.datasets or PARITIES)
         for penalty in PENALTIES
         for centers in CENTERS
     ]
