@@ -70,9 +70,6 @@ def parse_number(text: str) -> float | None:
     digits of other scripts are not numbers. Surrounding whitespace is allowed; a number too large
     for a double is infinite.
 
-    Args:
-        text: A cell or field.
-
     Examples:
         >>> [parse_number(text) for text in ("-1.5e3", " 7 ", "1_000", "١٢", "0x10")]
         [-1500.0, 7.0, None, None, None]

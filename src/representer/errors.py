@@ -29,10 +29,6 @@ _LINE_END = re.compile(r"(?<!\s)\s*[\r\n]\s*")  # begins once in a run of blanks
 def printable(text: str, *, keep: str = "") -> str:
     r"""Escape the control characters of a text; letters of all scripts are kept.
 
-    Args:
-        text: The text, such as the name of a file or a class.
-        keep: Control characters to keep, such as ``"\n"``.
-
     Examples:
         >>> printable("größer\x1b[2J")
         'größer\\x1b[2J'

@@ -397,7 +397,6 @@ def task_and_options(arguments: Any, command: str) -> tuple[Task, list[Any]]:
 
     Raises:
         DataError: If there is no such run.
-        ArgumentError: If an option is given that the task does not have.
     """
     task = task_of_run(arguments.run, command)
     declared = task.options[command]

@@ -206,7 +206,6 @@ def listen(
     Port 0 is any; ``announced`` makes what is printed when the port is open from the address.
 
     Raises:
-        ArgumentError: The port is not free, or out of range.
         DataError: The model cannot be loaded.
     """
     import uvicorn

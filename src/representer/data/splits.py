@@ -55,9 +55,6 @@ class Splits:
 
         Equal rows stay together, unless there are so few different ones that a part would be empty,
         with a notice; with groups, rows that equal one of the first part are left out.
-
-        Raises:
-            DataError: There are too few rows or groups.
         """
         if self.groups is None or not len(self.groups):
             return self._random(fractions, seed)
@@ -136,9 +133,6 @@ class Splits:
         these are drawn, each of them gives one random row, which is exchangeable with a row of a
         new group, and its other rows are left out. Rows that equal one to train on are not drawn;
         without groups, equal rows are one.
-
-        Raises:
-            DataError: There are too few rows for the level.
         """
         groups = self.groups
         if groups is None and level is not None:

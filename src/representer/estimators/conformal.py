@@ -227,7 +227,6 @@ def calibrated(
     rows, ``units`` what counts as one with them.
 
     Raises:
-        ArgumentError: `conformal_by` is ``"class"`` of numbers, or ``"group"`` without groups.
         DataError: There are too few rows for the level.
     """
     assert estimator.conformal is not None
@@ -251,9 +250,6 @@ def cross_scores(
 
     Copies, and rows of a group, are in the same fold. With the scores of each target come the
     encoded targets, the groups and what counts as one, in the same order.
-
-    Raises:
-        DataError: There are too few rows, or too few groups for the level.
     """
     assert estimator.conformal is not None
     require_strata(estimator, groups)

@@ -26,12 +26,7 @@ _SETS = list, tuple, set, frozenset
 
 @dataclass(frozen=True)
 class LabelSets:
-    """Labels of which an object has any number.
-
-    Args:
-        labels: The distinct labels.
-        is_table: True if they are given as indicators ``(N, K)``, False as lists of labels.
-    """
+    """Labels of which an object has any number."""
 
     labels: tuple[Any, ...]
     is_table: bool

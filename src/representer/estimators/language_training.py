@@ -43,12 +43,7 @@ from representer.training.cuda_graphs import replayed
 
 @dataclass(frozen=True)
 class LanguageInputs:
-    """Running text as the numbers of its tokens.
-
-    Args:
-        vocabulary: Tokens of the training text.
-        level: Words or characters.
-    """
+    """Running text as the numbers of its tokens."""
 
     vocabulary: LanguageVocabulary
     level: Level

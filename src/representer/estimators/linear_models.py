@@ -387,12 +387,7 @@ _PARTS = tuple(f"measured.{name}" for name in ("data", "indices", "indptr"))
 
 
 def kept_rows(rows: Any, basis: Any = None) -> Any:
-    """Return the features of some objects, drawn at random, in float32 ``(M, F)``.
-
-    Args:
-        rows: Features ``(N, F)``, or their coordinates.
-        basis: Of the coordinates ``(R, F)``, or an object with the features; None if there is none.
-    """
+    """Return the features of some objects, drawn at random, in float32 ``(M, F)``."""
     every = getattr(basis, "features", rows)
     count = every.shape[0]
     size = every.nnz / max(count, 1) if sparse.issparse(every) else every.shape[1]

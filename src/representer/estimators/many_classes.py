@@ -84,11 +84,7 @@ class CentroidCoefficients:
 
 
 def read_coefficients(arrays: dict[str, NDArray[Any]], width: int) -> CentroidCoefficients | None:
-    """Return what was saved, None if other coefficients were.
-
-    Raises:
-        ValueError: The arrays do not fit together.
-    """
+    """Return what was saved, None if other coefficients were."""
     if "combinations" not in arrays:
         return None
     data, indices, ends = (arrays[name] for name in _PARTS)

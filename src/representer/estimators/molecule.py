@@ -92,11 +92,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class MoleculeInputs(GraphBatches):
-    """Molecules as graphs with features of atoms and bonds.
-
-    Args:
-        features: Number of atom features, 62 or 82.
-    """
+    """Molecules as graphs with features of atoms and bonds."""
 
     features: int
 

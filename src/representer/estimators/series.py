@@ -76,9 +76,6 @@ class SeriesInputs(Inputs):
         scales: Its standard deviations.
         num_channels: C.
         names: Names of the channels, if they are known.
-
-    Raises:
-        ValueError: The numbers of channels differ.
     """
 
     means: tuple[float, ...]

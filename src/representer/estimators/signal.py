@@ -232,9 +232,6 @@ class SignalInputs(Inputs):
         num_channels: C.
         names: Names of the channels, if they are known.
         sampling_rate: That of epochs, in Hz; 0 if it is the parameter of the estimator.
-
-    Raises:
-        ValueError: The standardization, or the names, are of another number of channels.
     """
 
     standardization: Standardization

@@ -28,11 +28,7 @@ from representer.kernels.sequences import as_sequence, column_of
 
 @dataclass(frozen=True)
 class Classes:
-    """Labels of one target.
-
-    Args:
-        names: The distinct labels; the number of a class is its position.
-    """
+    """Labels of one target."""
 
     names: tuple[Any, ...]
 
@@ -124,11 +120,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """Labels of several targets, NaN or None where unknown.
-
-    Args:
-        columns: The classes of each target.
-    """
+    """Labels of several targets, NaN or None where unknown."""
 
     columns: tuple[Classes, ...]
 

@@ -256,11 +256,7 @@ def _half_life(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tens
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A function from a text to its words, or from many texts to their numbers.
-
-    Args:
-        scheme: Of `tokenize`.
-    """
+    """A function from a text to its words, or from many texts to their numbers."""
 
     scheme: Any
 

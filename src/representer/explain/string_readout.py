@@ -192,8 +192,6 @@ def check_weights(weights: Any, time: int, units: int) -> Tensor:
     """Return the weights of a read-out in float64.
 
     Raises:
-        KindError: If they are not a tensor.
-        ShapeError: If they are not ``(T, H)``.
         ArgumentError: If a value is not finite.
     """
     if not isinstance(weights, Tensor):

@@ -90,15 +90,7 @@ def javascript(rules: dict[str, Any]) -> dict[str, Any]:
 def to_html(
     estimator: TextNetwork, path: Path, values: dict[str, Any], arrays: Any, int8: bool
 ) -> tuple[CFile | None, list[str]]:
-    """Write the page; return the network as C, and what of the predictions is left out.
-
-    Args:
-        estimator: The fitted estimator.
-        path: The file, ``.html``.
-        values: Those of `content_of`.
-        arrays: The tables of the kernel machines.
-        int8: Write the matrices of the network in 8 bits.
-    """
+    """Write the page; return the network as C, and what of the predictions is left out."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     network, written, left_out = None, None, []

@@ -98,14 +98,7 @@ class Run:
     kept: list[Any] = field(default_factory=list)  # objects in the cache by their id
 
     def value(self, kernel: Kernel, x: Objects, r: Any) -> Tensor:
-        """Return the kernel of all objects and references ``(B, H)``.
-
-        Args:
-            kernel: A kernel.
-            x: The objects.
-            r: The references: shared ones, the network of a kernel, or a pair of these for the
-                two kernels of a sum or product.
-        """
+        """Return the kernel of all objects and references ``(B, H)``."""
         key = (key_of(kernel), id(x), id(r))
         if key not in self.cache:
             self.cache[key] = self._compute(kernel, x, r)

@@ -320,14 +320,7 @@ def class_covariances(
     scores: NDArray[np.float64], values: NDArray[Any], subjects: NDArray[Any],
     intercepts: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
-    """Return the mean scores of each class, and their covariance within classes and subjects.
-
-    Args:
-        scores: Of windows held out ``(N, C)``.
-        values: Their classes ``(N,)``.
-        subjects: Their subjects ``(N,)``.
-        intercepts: Scores at the common mean ``(C,)``.
-    """
+    """Return the mean scores of each class, and their covariance within classes and subjects."""
     away, classes = scores.copy(), scores.shape[1]
     for subject in np.unique(subjects):  # whose classes weigh the same
         rows = subjects == subject

@@ -145,7 +145,6 @@ def locked(out: Path) -> Iterator[Path]:
     The journal, which is returned, exists.
 
     Raises:
-        ArgumentError: If the file has no journal, or cannot be locked.
         StorageError: If the journal cannot be written, or a file is a symbolic link.
     """
     journal = out.with_name(f"{out.name}.journal")

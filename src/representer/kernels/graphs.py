@@ -109,7 +109,6 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
 
     Raises:
         ArgumentError: If a number is not finite, or an edge joins a node that does not exist.
-        KindError: If a graph has an unsupported type, no features, or tensors of two devices.
         ShapeError: If features or edges have the wrong shape.
     """
     if isinstance(X, Graphs):
@@ -266,7 +265,6 @@ def batches(
     compares edges, too. Both sides are discrete, or neither.
 
     Raises:
-        KindError: If labels and features, or devices are mixed, or compared edges have no features.
         ShapeError: If the number of features differs.
     """
     of_nodes: dict[Hashable, int] = {}

@@ -43,8 +43,6 @@ def read_sequences(
 
     Raises:
         ArgumentError: If a number is not finite.
-        KindError: If one is not a tensor, array or nested list of numbers, or if tensors and
-            others, dtypes or devices are mixed.
         ShapeError: If one is not ``(time, features)``, or feature sizes differ.
     """
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
@@ -574,9 +572,6 @@ class CodeIndex:
     """The positions of codes, as a hash table with open addressing that is made when needed.
 
     A binary search misses the cache at each of its steps.
-
-    Args:
-        codes: Distinct codes, 0 or more.
     """
 
     def __init__(self, codes: NDArray[np.int64]) -> None:

@@ -34,12 +34,7 @@ LONGEST, LISTED = 72, 3  # characters of a name; equal neighbors that are listed
 
 
 class SubtreeNames:
-    """Names of the subtrees of a graph, such as ``C(C,=O)``.
-
-    Args:
-        graph: A graph with a label for each node, and perhaps for each edge.
-        has_edges: Name the labels of the edges before those of the neighbors.
-    """
+    """Names of the subtrees of a graph, such as ``C(C,=O)``."""
 
     def __init__(self, graph: Graph, *, has_edges: bool) -> None:
         self._labels = [str(label) for label in graph.nodes]

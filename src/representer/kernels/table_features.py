@@ -37,9 +37,6 @@ class TableFeatures(BaseEstimator):
     Two categories have the kernel :math:`[x = y]`, two numbers :math:`(z_x z_y + [b_x = b_y]) / 2`
     with z the number, standardized, and b its interval between quantiles of `fit`. An empty cell is
     a category, or an interval, of its own. A column is one of numbers if all other cells are.
-
-    Args:
-        names: The columns.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

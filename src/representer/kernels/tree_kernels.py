@@ -205,13 +205,7 @@ class _FragmentKernel(TreeKernelBase):
 
     @abstractmethod
     def _grown(self, value: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
-        """Return Delta of pairs of nodes ``(P,)`` from that of their children.
-
-        Args:
-            value: Returns Delta of pairs of nodes that are deeper, 0 for no node.
-            a: Children of the first of each pair ``(P, A)``.
-            b: Children of the second ``(P, B)``.
-        """
+        """Return Delta of pairs of nodes ``(P,)`` from that of their children."""
 
 
 class SubsetTreeKernel(_FragmentKernel):
@@ -342,7 +336,6 @@ def read_trees(X: Iterable[Any], name: str = "X") -> Graphs:
 
     Raises:
         ArgumentError: If brackets do not match, a node has two parents, or edges form a cycle.
-        KindError: If a tree has an unsupported type, or no features.
         ShapeError: If features, edges or positions have the wrong shape.
     """
     if isinstance(X, (str, bytes, dict)):

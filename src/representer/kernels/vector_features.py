@@ -33,9 +33,6 @@ class VectorFeatures(BaseEstimator):
     projected by P on 16 principal axes. The first one is that of landmarks, drawn from the texts of
     `fit_transform`. Words without a vector are left out.
 
-    Args:
-        vectors: Words and vectors, ``data.text.WordVectors``.
-
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017, (1).
         Williams and Seeger, Using the Nyström Method to Speed Up Kernel Machines, NeurIPS 2000.
@@ -116,7 +113,6 @@ class VectorFeatures(BaseEstimator):
         """Set what was learned.
 
         Raises:
-            ValueError: The arrays do not fit together.
             KeyError: One is missing.
         """
         learned = {name: arrays[f"{PREFIX}{name}"] for name in ("matrix", *_LEARNED)}

@@ -56,11 +56,7 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
 
 
 def require_sizes(config: Any, *names: str, least: int = 1) -> None:
-    """Require integers that JSON can hold, so none of NumPy.
-
-    Raises:
-        ArgumentError: If one is something else, or below `least`.
-    """
+    """Require integers that JSON can hold, so none of NumPy."""
     expected = "a positive integer" if least == 1 else f"an integer of at least {least}"
     for name in names:
         value = getattr(config, name)
@@ -87,12 +83,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_tokens(tokens: Tensor, lengths: Tensor) -> None:
-    """Check a padded batch of token ids.
-
-    Args:
-        tokens: Ids ``(B, T)``.
-        lengths: Number of tokens of each row before the padding ``(B,)``.
-    """
+    """Check a padded batch of token ids."""
     if tokens.dim() != 2 or not tokens.shape[1]:
         hint = "Pad the sequences of a batch to one length, at least 1."
         raise ShapeError("tokens", tuple(tokens.shape), "(batch, time)", hint=hint)
@@ -111,13 +102,7 @@ def check_tokens(tokens: Tensor, lengths: Tensor) -> None:
 
 
 def copy_vectors(embedding: nn.Embedding, vectors: Tensor, *, freeze: bool) -> None:
-    """Copy word vectors to an embedding, except for the padding row.
-
-    Args:
-        embedding: The embedding.
-        vectors: One vector per token ``(V, E)``.
-        freeze: Exclude them from training.
-    """
+    """Copy word vectors to an embedding, except for the padding row."""
     weight = embedding.weight
     if vectors.shape != weight.shape:
         raise ShapeError("vectors", tuple(vectors.shape), f"{tuple(weight.shape)}")

@@ -145,7 +145,6 @@ def local_folder(name: str | Path, files: list[str], **options: Any) -> Iterator
         options: Of ``huggingface_hub.snapshot_download``.
 
     Raises:
-        DataError: The files cannot be downloaded.
         MissingExtraError: huggingface_hub is not installed.
     """
     if Path(name).is_dir():

@@ -15,14 +15,7 @@ from representer.models.hub import HubModel
 
 @dataclass(frozen=True)
 class KernelModelConfig:
-    """The configuration of `KernelModel`.
-
-    Args:
-        kernel: The kernel, or what `kernels.plain.to_plain` returned of it.
-        input_size: Features of a token or node.
-        outputs: Number of outputs.
-        hidden_size: Number of references.
-    """
+    """The configuration of `KernelModel`."""
 
     kernel: Any
     input_size: int
@@ -42,9 +35,6 @@ class KernelModel(HubModel):
     since the values of kernels differ by orders of magnitude. Without a nonlinearity in the head,
     an output is a function :math:`\sum_i c_i k(x, r_i) + c_0` of the kernel's space, as that of a
     kernel machine is, so that both are explained by the same sum.
-
-    Args:
-        config: The configuration.
     """
 
     mean: Tensor

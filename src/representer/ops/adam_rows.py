@@ -63,7 +63,6 @@ def adam_rows(
         KindError: A tensor has another dtype or device.
         ArgumentError: The number of steps is negative.
         IndexError: A row does not exist.
-        BackendError: ``"cpp"`` cannot run on these tensors.
 
     References:
         Kingma and Ba, Adam: A Method for Stochastic Optimization, ICLR 2015, algorithm 1.

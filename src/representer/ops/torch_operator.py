@@ -83,12 +83,7 @@ def register(
 
 
 class Derivatives:
-    """The gradient of an op by its gradient operator, and that of the latter by the definition.
-
-    Args:
-        table: The operands and results of the op.
-        definition: Its equation, which takes the operands by name.
-    """
+    """The gradient of an op by its gradient operator, and that of the latter by the definition."""
 
     def __init__(self, table: OperandTable, definition: Callable[..., Any]) -> None:
         self.table, self._definition = table, definition

@@ -43,9 +43,6 @@ def both_widths(draw: Callable[Concatenate[float, P], Drawing]) -> Callable[P, M
     """Return the function that draws a figure twice, for a wide and for a narrow screen.
 
     The page shows one of the two. A single figure would shrink its letters on a phone.
-
-    Args:
-        draw: From the width in inches and its own arguments to a figure.
     """
 
     @wraps(draw)

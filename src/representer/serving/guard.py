@@ -59,12 +59,6 @@ class Guard:
 
     A server without a token answers only requests that name this machine as their host, and takes
     JSON alone: a page in the user's browser can send neither.
-
-    Args:
-        app: What answers.
-        limits: Of size and time.
-        metrics: Count of requests by path and status.
-        token: What ``Authorization: Bearer`` must hold; None for none.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, token: str | None) -> None:

@@ -84,7 +84,6 @@ class ModelProcess:
 
         Raises:
             SlowError: There were none after so many seconds; the process is ended.
-            EndedError: The process ended, or cannot be started.
         """
         try:
             self.start()
@@ -146,11 +145,6 @@ class Worker:
     """Sends requests to the process of a model, one call after the other.
 
     Nothing waits for a batch to fill: a batch holds the requests that came during the one before.
-
-    Args:
-        process: What answers.
-        limits: Of requests.
-        metrics: Count objects of calls, ends of the process and open streams.
     """
 
     def __init__(self, process: ModelProcess, limits: Limits, metrics: Metrics) -> None:

@@ -77,7 +77,6 @@ def read_tensors(
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is damaged, refused by `check`, or holds a number that is not finite.
     """
     import safetensors
     import safetensors.torch
@@ -417,7 +416,6 @@ def latest(folder: str | Path, *, report: Callable[[str], None]) -> Checkpoint |
     Raises:
         CheckpointVersionError: Another version of the library wrote the newest one; an earlier one
             would discard its training.
-        CheckpointError: All checkpoints are damaged.
     """
     saved_steps = steps(folder)
     for step in reversed(saved_steps):

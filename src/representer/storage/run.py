@@ -108,7 +108,6 @@ def read_manifest(folder: Path) -> dict[str, Entry] | None:
 
     Raises:
         OSError: The manifest cannot be read.
-        ValueError: The manifest is damaged, or a file of another program.
     """
     try:
         data = read_bytes(folder / MANIFEST, _MOST_OF_MANIFEST)

@@ -30,7 +30,6 @@ class Finished(Generic[Unit, Value]):
 
     Raises:
         DataError: The file cannot be read.
-        StorageError: It cannot be written.
     """
 
     def __init__(

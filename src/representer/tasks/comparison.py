@@ -80,11 +80,6 @@ class Comparison(ABC):
     """The models of one data set, and the splits that they are trained and tested on.
 
     Several processes may run it, so it must be possible to pickle it.
-
-    Args:
-        config: Options of ``fit``.
-        splits: Numbers of the splits.
-        variants: Options of networks that are compared with the model, by the name of their row.
     """
 
     config: Any

@@ -89,12 +89,7 @@ def opened(config: Any) -> RunFolder:
 
 
 def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> None:
-    """Refuse to continue a run with other options or data, whichever of its parts are fitted.
-
-    Raises:
-        ArgumentError: Options differ; the message names each with both values.
-        DataError: The data differ; the message names the file.
-    """
+    """Refuse to continue a run with other options or data, whichever of its parts are fitted."""
     files = RunFiles(run)
     if not (files.has("config.yaml") and files.has("splits.json")):
         return  # it was interrupted before anything was trained
@@ -564,9 +559,6 @@ class EstimatorComparison(Comparison):
         sources: The objects, from `EstimatorTask.sources`.
         folds: The test fold of each main object, from 0, which is the number of its split; -1
             for none. Without folds, the splits are those of ``fit``.
-
-    Raises:
-        ArgumentError: There are several targets, or a variant has an invalid option.
     """
 
     flow: EstimatorTask

@@ -187,12 +187,6 @@ def cliff(
     They have the largest structure-activity landscape index, the difference of the values divided
     by that of the structures, with the min-max kernel of counted circular fingerprints.
 
-    Args:
-        smiles: Molecules ``(N,)``.
-        truth: The true values of some ``(M,)``.
-        rows: The positions of these ``(M,)``.
-        is_regression: The values are numbers; otherwise, classes.
-
     References:
         Guha and Van Drie, Structure-Activity Landscape Index, J. Chem. Inf. Model. 2008, (1).
     """

@@ -640,7 +640,6 @@ def allowed_by(objects: Objects, conditions: Sequence[str]) -> NDArray[np.bool_]
     """Return which objects meet every condition ``(N,)``, such as ``weight<=500``.
 
     Raises:
-        ArgumentError: A condition is of another form.
         DataError: There is no such column, or a cell is no number.
     """
     result = np.ones(len(objects), bool)

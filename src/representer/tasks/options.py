@@ -31,11 +31,7 @@ _NOT_OPTIONS = (
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The options of every such task; `config_of` adds those of reading and of the estimator.
-
-    Raises:
-        ArgumentError: If a value is out of its range, or two options exclude each other.
-    """
+    """The options of every such task; `config_of` adds those of reading and of the estimator."""
 
     data: str | None = option(None, "labeled data: a file or a folder")
     out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")

@@ -84,8 +84,6 @@ class Recipe:
         table is complete.
 
         Raises:
-            ArgumentError: If the request names something that the recipe does not have, or a folder
-                has a run with other settings.
             DataError: If a data set is missing or invalid.
         """
         for name in ("filter_lengths", "lengths", "vectors"):

@@ -22,7 +22,6 @@ def task_of_run(run: str, command: str) -> Task:
 
     Raises:
         DataError: The folder is no run of a known task.
-        KindError: The task lacks the command.
     """
     from representer.storage.run import task_of
 

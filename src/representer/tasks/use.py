@@ -556,9 +556,6 @@ def predicted_table(
     A row that cannot be used keeps its place without a prediction; stderr says which. ``reason`` is
     that against using an object, empty if there is none; ``output`` must not be one of the files
     that are read.
-
-    Raises:
-        DataError: The objects cannot be used.
     """
     head: list[str] = []  # known from the first predictions on
     waiting: list[list[str]] = []
@@ -615,7 +612,6 @@ def predict_parts(
     Workers read and write the files themselves, so on several machines the folders are shared.
 
     Raises:
-        DataError: A file cannot be used, or the folder holds predictions of another model.
         ArgumentError: The folder holds other files.
         RunFolderError: Another process writes into the folder.
         StorageError: An output cannot be written.

@@ -44,10 +44,6 @@ class WorkList(Finished[Unit, Value]):
         settings: Everything that determines the results, but the units themselves.
         line: From a unit and its value to a line, a mapping of plain values.
         entry: The reverse; it may raise any error of a damaged line.
-
-    Raises:
-        ArgumentError: The folder holds other settings.
-        DataError: The settings are damaged.
     """
 
     def __init__(
@@ -103,7 +99,6 @@ def locked(folder: Path, settings: str, what: str, option: str = "out") -> Itera
     folder in messages.
 
     Raises:
-        ArgumentError: The folder has other files.
         RunFolderError: Another process writes into it.
     """
     others = (

@@ -74,9 +74,6 @@ class Tracker:
             ``"mlflow"``, which writes to the store that ``MLFLOW_TRACKING_URI`` names, as a run of
             the experiment ``representer``, within a run that is active already.
         folder: The run folder, after which MLflow's run is named.
-
-    Raises:
-        ArgumentError: It cannot be started; the message has its reason.
     """
 
     def __init__(self, name: str, folder: Path) -> None:

@@ -105,9 +105,6 @@ def long_term_settings(request: Request) -> list[LongTermSetting]:
     """Return the requested runs, the shortest sequences first.
 
     By default: all functions and networks at T = 5 to 50, and ≡ at 60 to 200 with normalized units.
-
-    Raises:
-        ArgumentError: If a length is below 2.
     """
     if any(time < 2 for time in request.lengths):
         raise ArgumentError("lengths", request.lengths, "2 or more")

@@ -23,18 +23,7 @@ def panels(
     title: str,
     size: tuple[float, float] = (2.3, 1.7),
 ) -> None:
-    """Draw a grid of small axes.
-
-    Args:
-        path: Output file.
-        drawings: One dict for each axes, with ``title`` and optionally ``lines`` (points by label),
-            ``levels`` (dashed horizontal lines by label), ``dots`` (points), ``framed`` (True for a
-            dashed frame), ``log`` (True for a logarithmic x axis), ``xlabel``, ``ylabel``,
-            ``xlim``, ``ylim`` and ``marks`` (True for markers on lines).
-        columns: Number of axes in a row.
-        title: Title of the SVG, read by screen readers.
-        size: Size of one axes in inches.
-    """
+    """Draw a grid of small axes."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure

@@ -26,12 +26,7 @@ class MissingError(DataError):
 
 
 def wanted(root: Path, names: Sequence[str], known: Mapping[str, D]) -> list[D]:
-    """Return the requested data sets, or all of them without a request.
-
-    Raises:
-        ArgumentError: If a name is unknown.
-        DataError: If the folder does not exist.
-    """
+    """Return the requested data sets, or all of them without a request."""
     for name in names:
         if name not in known:
             raise ArgumentError("datasets", name, f"some of {', '.join(known)}")
@@ -77,13 +72,7 @@ def missing(what: str, root: Path) -> MissingError:
 
 
 def for_smoke(request: Request, name: str, files: D) -> D:
-    """Return a data set; for a smoke run with parts of its files, which are written into ``out``.
-
-    Args:
-        request: The request.
-        name: Name of the data set, and of its folder in ``out/data``.
-        files: A dataclass with paths.
-    """
+    """Return a data set, for a smoke run with parts of its files, which are written to ``out``."""
     if not request.smoke:
         return files
     paths = {key: path for key, path in vars(files).items() if isinstance(path, Path)}

@@ -53,7 +53,6 @@ def locate_texts(request: Request, names: Sequence[str]) -> dict[str, Path]:
 
     Raises:
         ArgumentError: If a name is unknown.
-        DataError: If a folder or one of its parts is missing.
     """
     from representer.data.language import find_parts
 
@@ -98,16 +97,7 @@ def reproduce_texts(
     default: Collection[str],
     orders: Sequence[Sequence[str]],
 ) -> Path:
-    """Run the missing models of a table in ``OUT/TEXT/VARIANT-seedK``, and write it.
-
-    Args:
-        request: The request.
-        recipe: Name of the recipe.
-        page: Title of the page and lines below it.
-        variants: The rows with the settings for each text.
-        default: Names of the rows that run by default.
-        orders: Names of rows in the order in which the paper ranks them, best first.
-    """
+    """Run the missing models of a table in ``OUT/TEXT/VARIANT-seedK``, and write it."""
     from representer_papers.shared.language import write_language_table
     from representer_papers.shared.runs import Measure, Run, run_missing
 
@@ -157,12 +147,6 @@ def write_language_table(
     orders: Sequence[Sequence[str]],
 ) -> Path:
     """Write ``table.md`` from all runs of the folder, unfinished ones included.
-
-    Args:
-        request: The request.
-        page: Title of the page and lines below it.
-        variants: The rows of each text; those without runs are omitted.
-        orders: Names of variants in the order in which the paper ranks them, best first.
 
     Returns:
         The path of the page; each section has a figure ``TEXT.svg`` beside it.

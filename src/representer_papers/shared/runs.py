@@ -84,11 +84,7 @@ def append_line(request: Request, measure: Measure, folder: Path, status: str) -
 
 
 def read_lines(path: Path) -> dict[tuple[Any, ...], Line]:
-    """Return the last line of each `KEY`, of a file or of all files of a folder, in their order.
-
-    Raises:
-        DataError: If a line is not a JSON object with these fields; the error names it.
-    """
+    """Return the last line of each `KEY`, of a file or of all files of a folder, in their order."""
     lines: dict[tuple[Any, ...], Line] = {}
     for file in sorted(path.glob("*.jsonl")) if path.is_dir() else [path]:
         for number, text in enumerate(file.read_text("utf-8").splitlines(), 1):
@@ -207,11 +203,7 @@ class Run(Generic[C]):
         return json.loads(json.dumps(known))
 
     def is_done(self) -> bool:
-        """Return True if a finished run with the same settings exists.
-
-        Raises:
-            ArgumentError: If the folder has a run with other settings; the error names one.
-        """
+        """Return True if a finished run with the same settings exists."""
         written = read_json(self.folder / SETTINGS)
         for name, value in self.settings.items():
             if written is not None and written.get(name) != value and name != self.length:
@@ -252,16 +244,6 @@ def run_missing(
 
     Each run appends its line to the results when it ends, pauses or diverges; after a divergence
     the next one starts. A run that another process is working on is skipped.
-
-    Args:
-        request: The request.
-        measure: The content of the lines.
-        runs: All runs.
-        load: Reads the data; called once, and only if something is missing.
-        train: Trains in a run folder or resumes there, and returns the metrics, or writes them.
-        beside: Files that the table needs besides the runs, with functions that write them.
-        workers: Number of processes, each with one run at a time. If it is above 1, ``train`` and
-            ``load`` must be functions of a module.
 
     Raises:
         ArgumentError: If a folder has a run with other settings.

@@ -61,14 +61,7 @@ def seed_cells(
 def write_page(
     request: Request, title: str, about: Sequence[str], lines: Iterable[str] = ()
 ) -> Path:
-    """Write ``table.md`` into the output folder, and return its path.
-
-    Args:
-        request: The request; the page shows its command without local folders.
-        title: Title of the page.
-        about: Description, above the warning of a smoke run.
-        lines: The rest of the page.
-    """
+    """Write ``table.md`` into the output folder, and return its path."""
     machine = fingerprint()
     threads = request.threads or machine["threads"]
     made_on = f"torch {machine['torch']}, threads: {threads}, {machine['cpu capability']}"
@@ -119,12 +112,7 @@ def table_row(*cells: object) -> str:
 
 
 def table_head(*heads: str, align: str = "l") -> list[str]:
-    """Return the first two rows of a table.
-
-    Args:
-        heads: Titles of the columns.
-        align: Alignment of the columns, ``l`` or ``r``; ``r`` for the rest.
-    """
+    """Return the first two rows of a table."""
     marks = ("---|" if side == "l" else "---:|" for side in align.ljust(len(heads), "r"))
     return [table_row(*heads), f"|{''.join(marks)}"]
 

@@ -99,15 +99,7 @@ def tested_folds(
     folds: Sequence[Fold],
     threads: int | None,
 ) -> list[dict[str, Any]]:
-    """Train and test a network in each outer fold, resuming interrupted runs.
-
-    Args:
-        folder: Folder of the repeat, which gets a run folder for each fold.
-        settings: Its row, seed and number of epochs, and whether it is a smoke run.
-        data: The graphs.
-        folds: The outer folds.
-        threads: Number of CPU threads; None for torch's default.
-    """
+    """Train and test a network in each outer fold, resuming interrupted runs."""
     rows, store = [], _store(data)
     for k, fold in enumerate(folds):
         home = folder.path / "folds" / f"fold{k + 1}"
@@ -193,12 +185,7 @@ DEPTH = 6
 
 
 class StoredKernel(Kernel):
-    """A kernel of graph numbers with precomputed values, for use in sums and compositions.
-
-    Args:
-        values: The Gram matrix of all graphs.
-        scale: Factor of the values.
-    """
+    """A kernel of graph numbers with precomputed values, for use in sums and compositions."""
 
     def __init__(self, values: np.ndarray, scale: float = 1.0) -> None:
         self.values = values
@@ -244,12 +231,6 @@ def candidates(
     """Return a constructor of each kernel of a family by its name, the simplest kernel first.
 
     All plain kernels have a unit diagonal, also inside compositions.
-
-    Args:
-        family: A key of ``published.FAMILIES``.
-        grams: Gram matrices of the data set.
-        order: Number of nodes of the longest walks.
-        depth: Largest number of relabelings.
     """
     below, _, activation = family.partition("-")
     if below == "walk":

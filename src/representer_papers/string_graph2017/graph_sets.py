@@ -88,11 +88,7 @@ def locate_graphs(root: Path, names: Sequence[str]) -> list[GraphFiles]:
 
 
 def read_graph_set(place: GraphFiles, most: int | None = None) -> GraphData:
-    """Read a data set, or ``most`` of its graphs, evenly spaced, for a smoke run.
-
-    Raises:
-        DataError: If a file is invalid; the error names the file and the line.
-    """
+    """Read a data set, or ``most`` of its graphs, evenly spaced, for a smoke run."""
     parsed = [*read_graphs(place.graphs)]
     folds = read_folds(place.folds, len(parsed))
     absent = sorted(set(range(1, OUTER + 1)) - set(folds.tolist()))

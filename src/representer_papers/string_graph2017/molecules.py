@@ -263,11 +263,7 @@ class MoleculeSet:
 
 
 def locate_molecules(root: Path) -> Path:
-    """Find the file in a folder, or in its folder ``cep``.
-
-    Raises:
-        DataError: If it is missing.
-    """
+    """Find the file in a folder, or in its folder ``cep``."""
     found = existing(root, ("cep", ""), ("cep-processed.csv",))
     if found is None:
         fix = "Pass --data DIR, or set REPRESENTER_DATA."
@@ -276,17 +272,7 @@ def locate_molecules(root: Path) -> Path:
 
 
 def read_molecule_set(path: Path, request: Request, share: int = 1) -> MoleculeSet:
-    """Read the columns ``smiles`` and ``PCE``; the graphs are stored in the output folder.
-
-    Args:
-        path: The file.
-        request: What was asked for.
-        share: One in so many molecules of the training part is kept, at random; the sets are
-            nested.
-
-    Raises:
-        DataError: If the file is invalid.
-    """
+    """Read the columns ``smiles`` and ``PCE``; the graphs are stored in the output folder."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     table = read_molecules(path, "smiles", "PCE", skip_invalid=True)
     values = table.numbers()[:, 0]
@@ -605,11 +591,7 @@ class Line(NamedTuple):
 
 
 def curve_lines(parts: Sequence[Errors]) -> list[str]:
-    """Return the section, or nothing if no network has runs with three numbers of molecules.
-
-    Args:
-        parts: The errors with each part of the molecules, the smallest part first.
-    """
+    """Return the section, or nothing if no network has runs with three numbers of molecules."""
     names = [name for name in MOLECULE_NETWORKS if all(part.get(name) for part in parts)]
     if len(parts) < 3 or not names:
         return []

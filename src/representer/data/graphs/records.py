@@ -63,12 +63,7 @@ class GraphFile:
 
 
 class InvalidGraphError(ValueError):
-    """A graph cannot be used.
-
-    Args:
-        problem: What is wrong with it.
-        edge: Position of the edge that is wrong, if it is one.
-    """
+    """A graph cannot be used."""
 
     def __init__(self, problem: str, edge: int | None = None) -> None:
         super().__init__(problem)

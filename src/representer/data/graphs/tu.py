@@ -48,12 +48,7 @@ def tu_folders(folder: Path) -> list[Path]:
 
 
 class _Folder:
-    """The files of one data set.
-
-    Args:
-        folder: The folder.
-        features: ``"labels"``, ``"attributes"`` or ``"auto"``.
-    """
+    """The files of one data set."""
 
     def __init__(self, folder: Path, features: str) -> None:
         names = sorted(p.name for p in folder.iterdir() if p.name.endswith(_EDGES))

@@ -51,7 +51,6 @@ def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, lis
     """Return the position of the molecules, with a note if their column is guessed.
 
     Raises:
-        ArgumentError: If several columns are requested.
         DataError: If there is no such column; the message lists the existing ones.
     """
     if smiles is not None:

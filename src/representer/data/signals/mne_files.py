@@ -34,8 +34,6 @@ def check_fif(path: Path) -> None:
     """Check the tags of a FIF file, and of the files that continue it.
 
     Raises:
-        ValueError: If a tag declares more bytes than the file has, links backwards, or refers to a
-            file that was read already.
         DataError: If it, or a file that continues it, is not a regular file, or in another folder.
     """
     waiting, seen = [path], set()
@@ -63,7 +61,6 @@ def check_edf(path: Path) -> None:
     """Check the sizes in the header of an EDF or BDF file against the size of the file.
 
     Raises:
-        ValueError: If they are too large.
         DataError: If the file is missing or not a regular file.
     """
     width = 3 if path.suffix.lower() == ".bdf" else 2  # bytes of a sample
@@ -89,7 +86,6 @@ def check_brainvision(path: Path) -> None:
     """Check the files that the header of a BrainVision file names, and its number of channels.
 
     Raises:
-        ValueError: If the header is too long, or declares too many channels.
         DataError: If a file is in another folder, or not a regular file.
     """
     with open_regular(path) as file:

@@ -201,7 +201,6 @@ def group_names(
     The name is empty for an empty cell; ``taken`` are the columns of objects and labels.
 
     Raises:
-        ArgumentError: If a column is that of the objects or of the labels.
         DataError: If a column is missing.
     """
     places = resolve(grid, groups, "groups", source) if groups else []

@@ -119,8 +119,6 @@ def physical_lines(
 
     Raises:
         ArgumentError: If Python has no such encoding.
-        DataError: If the file is missing, empty, not a regular file, unreadable, damaged, not text
-            in this encoding, expands too far, or contains a NUL.
     """
     codec, longest = _codec(encoding), longest or MAX_LINE
     with _refusals(path), _open(path) as binary:

@@ -89,10 +89,6 @@ def _is_shared(member: str) -> bool:
 class _Sheets:
     """The size of the sheets of an XML file.
 
-    Args:
-        text: The file.
-        shared: The lengths of the texts that cells name by their number.
-
     Attributes:
         cells: Cells in the rectangles of the sheets, from A1 on.
         characters: Characters in all of them, each repetition counted.

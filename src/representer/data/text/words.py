@@ -164,9 +164,6 @@ class Numbering:
     Args:
         words: All words, starting with the two special tokens. If these occur as words of a
             document, both are encoded as unknown.
-
-    Raises:
-        ArgumentError: If the special tokens do not come first or a word is a duplicate.
     """
 
     UNKNOWN: ClassVar[int] = 1
@@ -249,11 +246,7 @@ class Numbering:
 
     @classmethod
     def from_json(cls, text: str, *, file: str | Path | None = None) -> Self:
-        """Read the output of :meth:`to_json`.
-
-        Raises:
-            DataError: If the text is not a vocabulary.
-        """
+        """Read the output of :meth:`to_json`."""
         try:
             words = json.loads(text)["words"]
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):

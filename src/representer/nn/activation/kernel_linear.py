@@ -551,11 +551,7 @@ class KernelLinear(SuggestsArguments, nn.Module):
 
 
 def drawn(layers: Sequence[KernelLinear], points: int = 201) -> Figure:
-    """Plot all functions of some layers in one picture, one layer below the other.
-
-    Raises:
-        MissingExtraError: If matplotlib is not installed.
-    """
+    """Plot all functions of some layers in one picture, one layer below the other."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -256,9 +256,6 @@ class StaticGates(nn.Module):
         values: The pair (σ_i², σ_f²); the initial values if they are learned.
         hidden_size: H.
         learned: Learn the gates, as sigmoids of parameters.
-
-    Raises:
-        ArgumentError: If a value is negative, or not in (0, 1) for learned gates.
     """
 
     def __init__(

@@ -89,8 +89,6 @@ def check_lengths(x: Tensor, lengths: object, stride: int) -> None:
     """Check the lengths of sequences ``(T, B, I)``, which must be multiples of the stride.
 
     Raises:
-        KindError: If they are not integers.
-        ShapeError: If there is not one per sequence, or one is not a multiple of the stride.
         ArgumentError: If one is out of range; those on a device are checked by the recurrence.
     """
     time, batch, _ = x.shape
@@ -196,7 +194,6 @@ def with_defaults(options: type, given: Any) -> Any:
     """Return a namespace of all options.
 
     Raises:
-        TypeError: If a name is unknown, as for any keyword argument.
         ArgumentError: If an option that is True or False by default is something else.
     """
     defaults = defaults_of(options)

@@ -51,12 +51,7 @@ def _detach(state: _State) -> _State:
 
 
 def _reorder(state: _State, indices: Tensor) -> _State:
-    """Return the state of the sequences at ``indices``, for example after a step of beam search.
-
-    Args:
-        state: The state, with a batch.
-        indices: Positions in the batch ``(B',)``; they may repeat.
-    """
+    """Return the state of the sequences at ``indices``, for example after a step of beam search."""
     is_tensor = isinstance(indices, Tensor)
     if not is_tensor or indices.dtype not in (torch.int32, torch.int64):
         received = str(indices.dtype) if is_tensor else type(indices).__name__

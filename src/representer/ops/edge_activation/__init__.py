@@ -80,18 +80,8 @@ def edge_activation(
     are polynomials between two centers, and an input costs a search and two (four for ``"cubic"``)
     rows of a table, whatever K; the same holds for the gradients.
 
-    Args:
-        input: x.
-        centers: c, in any order; they may coincide.
-        coefficients: chi.
-        green: g: ``"abs"``, ``"relu"``, ``"gaussian"`` or ``"cubic"``, see
-            ``functional.kernel_activation``.
-        bandwidth: s of the Gaussian.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - input ``(..., I)``; centers ``(I, K)``; coefficients ``(I, J, K)`` with K >= 1
-        - returns ``(..., J)``
+    Arguments and results are those of ``functional.edge_activation``. Centers may coincide, and g
+    is a name. ``backend`` names a backend, which runs or raises; None is the fastest available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

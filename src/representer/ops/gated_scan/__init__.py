@@ -55,17 +55,8 @@ def gated_scan(
 ) -> tuple[Tensor, Tensor]:
     """Run c_t = f_t * c_{t-1} + u_t over a sequence.
 
-    Args:
-        u: Input of each step.
-        f: Decay of each step.
-        c0: State before the first step; zeros by default.
-        lengths: True lengths; beyond them the state does not change and the output is 0.
-        reverse: Whether to run from the last true step to the first.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - u ``(T, B, H)``; f a scalar, ``(H,)`` or ``(T, B, H)``; c0 ``(B, H)``; lengths ``(B,)``
-        - returns c_1..c_T ``(T, B, H)`` and the final state ``(B, H)``
+    Arguments and results are those of ``functional.gated_scan``; c0 is zero by default. ``backend``
+    names a backend, which runs or raises; None is the fastest available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

@@ -93,28 +93,9 @@ def kbrn_scan(
 ) -> tuple[Tensor, Tensor]:
     """Run a network of learned activations over a sequence, as ``functional.kbrn_scan`` defines it.
 
-    Args:
-        z: Products with the input, W x + b.
-        h0: Output before the first step.
-        centers: c, in any order; they may coincide.
-        coefficients: chi.
-        weight: U, output by input.
-        line: theta and nu, or None.
-        norm: Gain and offset of the normalization; None normalizes nothing.
-        statistics: Mean and variance of every step and sequence, with ``norm``; constants.
-        batch_statistics: Whether mean and variance are those of the batch, at the steps that two or
-            more sequences have; ``statistics`` are for the others.
-        lengths: True lengths; beyond them the state does not change and the output is 0.
-        green: g, see ``functional.kernel_activation``.
-        bandwidth: s of a Gaussian.
-        epsilon: Added to variances.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - z ``(T, B, H)``; h0 ``(B, H)``; centers and coefficients ``(H, K)`` with K >= 1; weight
-          ``(H, H)``; line ``(H, 2)``; norm ``(2, H)``; statistics ``(2, T, B, H)``; lengths
-          ``(B,)``
-        - returns h of every step ``(T, B, H)`` and the last h ``(B, H)``
+    Arguments and results are those of ``functional.kbrn_scan``, but mu and var are not returned;
+    ``statistics`` are constants. ``backend`` names a backend, which runs or raises; None is the
+    fastest available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

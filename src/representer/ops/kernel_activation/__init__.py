@@ -68,18 +68,8 @@ def kernel_activation(
     for the gradients, for which the inputs of each interval are summed once. The Gaussian is summed
     over all centers.
 
-    Args:
-        input: a.
-        centers: c, in any order; they may coincide.
-        coefficients: chi.
-        green: g: ``"abs"``, ``"relu"``, ``"gaussian"`` or ``"cubic"``, see
-            ``functional.kernel_activation``.
-        bandwidth: s of the Gaussian.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - input ``(..., F)``; centers and coefficients ``(F, K)`` with K >= 1
-        - returns ``(..., F)``
+    Arguments and results are those of ``functional.kernel_activation``. Centers may coincide, and g
+    is a name. ``backend`` names a backend, which runs or raises; None is the fastest available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

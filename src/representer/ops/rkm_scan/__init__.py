@@ -115,30 +115,13 @@ def rkm_scan(
     recompute: bool = False,
     backend: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run any cell over a sequence; the equations are those of ``functional.rkm_scan``.
+    """Run any cell over a sequence, as ``functional.rkm_scan`` defines it.
 
-    Args:
-        z: Input part of the pre-activations, gates in the order of ``cell.gates``; or, with
-            ``input_weight``, the input x itself.
-        weight: Recurrent matrices, output by input, for ``cell.recurrent_gates``.
-        h0: Emission before the first step.
-        c0: Memory cell before the first step.
-        cell: The cell.
-        static: Static gates, input and forget, where the cell's are static.
-        norm: Gain and bias of the layer norm on the cell.
-        hold: Fraction of the previous cell and emission that is kept (zoneout); a constant.
-        lengths: True lengths; beyond them the state does not change and the output is 0.
-        reverse: Whether to run from the last true step to the first.
-        input_weight: Filters that turn x into z = W x + b, inside the op.
-        bias: b, with ``input_weight``.
-        recompute: Whether the gradient computes the gates again instead of keeping them.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - z ``(T, B, G, H)``, or x ``(T, B, I)`` with input_weight ``(G, H, I)`` and bias
-          ``(G, H)``; weight ``(R, H, H)``; h0, c0 ``(B, H)``; static, norm ``(2, H)``;
-          hold ``(2, T, B, H)``; lengths ``(B,)``
-        - returns h of every step ``(T, B, H)`` and the last h and c, each ``(B, H)``
+    Arguments and results are those of ``functional.rkm_scan``. With ``input_weight`` W ``(G, H,
+    I)``, the input x ``(T, B, I)`` is turned into z = W x + b inside the op, with ``bias`` b ``(G,
+    H)``. ``hold`` is a constant. With ``recompute``, the gradient computes the gates again instead
+    of keeping them. ``backend`` names a backend, which runs or raises; None is the fastest
+    available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

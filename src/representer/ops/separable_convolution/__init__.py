@@ -67,17 +67,8 @@ def separable_convolution(
     The channels are mixed once for each sample instead of once for each slot: R (stride I + n)
     products for each step and filter instead of I n.
 
-    Args:
-        x: The sequence.
-        mix: Weight of every input channel in a filter.
-        taps: Weight of every time slot in a filter, the oldest slot first.
-        stride: Samples between two steps.
-        dilation: Samples between two slots.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - x ``(S, B, I)`` with S > (n − 1)·dilation; mix ``(R, O, I)``; taps ``(R, O, n)``
-        - returns ``(T, B, O)`` with T = ⌊(S − (n − 1)·dilation − 1) / stride⌋ + 1
+    Arguments and results are those of ``functional.separable_convolution``. ``backend`` names a
+    backend, which runs or raises; None is the fastest available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

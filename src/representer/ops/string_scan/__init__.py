@@ -89,28 +89,11 @@ def string_scan(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run any string-kernel cell over a sequence, as ``functional.string_scan`` defines it.
 
-    Args:
-        x: Input; or, without ``input_weight``, the products z with it, in the order of
-            ``chain.products``.
-        h0: Output before the first step.
-        c0: States before the first step, the masses behind them where the chain has any.
-        chain: The cell.
-        input_weight: References and gates W that turn x into z = W x + b, inside the op.
-        bias: b of the last products, which are the gates; with ``input_weight``.
-        decay: lambda, where the chain takes it as given.
-        weight: V, output by input, if the decay gate depends on h.
-        mask: k, on h where it is fed back or leaves through a highway; a constant.
-        lengths: True lengths; beyond them the state does not change and the output is 0.
-        reverse: Whether to run from the last true step to the first.
-        carry: What the highway carries; x itself by default, with ``input_weight``.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - x ``(T, B, I)`` with input_weight ``(P, H, I)`` and bias ``(b, H)``, b up to P; or
-          ``(T, B, P, H)``; h0 ``(B, H)``; c0 ``(B, S, H)``; decay ``()`` or ``(H,)``;
-          weight ``(H, H)``; mask ``(B, H)``; lengths ``(B,)``; carry ``(T, B, H)``
-        - returns h of every step ``(T, B, H)``, the last h ``(B, H)`` and the last states
-          ``(B, S, H)``
+    Arguments and results are those of ``functional.string_scan``. With ``input_weight`` W ``(P, H,
+    I)``, the input x ``(T, B, I)`` is turned into z = W x + b inside the op, with ``bias`` b ``(b,
+    H)`` of the last products, which are the gates; the highway then carries x by default. The mask
+    is a constant. ``backend`` names a backend, which runs or raises; None is the fastest available
+    one.
 
     Raises:
         ShapeError: If the shapes do not fit.

@@ -103,22 +103,8 @@ def tree_scan(
 
     over the children u of v, or with λ given. On a CPU two runs give the same bits.
 
-    Args:
-        products: p.
-        edge_index: Child and parent of each edge.
-        decay: λ; None for a gate.
-        source_gate: The gate's term of the child; None for none.
-        target_gate: The gate's term of the parent; None without a gate.
-        state_gate: U, the gate's weight of the state of the child; None for none.
-        factor: a; None for 1.
-        scale: s, the value of an open gate.
-        activation: φ, a name of ``functional.NONLINEARITIES``.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - products ``(N, n, H)``; edge_index ``(2, E)``; decay ``()`` or ``(H,)``; source_gate and
-          target_gate ``(N, H)``; state_gate ``(H, H)``; factor ``(E, n - 1, H)``
-        - returns ``(N, n, H)``
+    Arguments and results are those of ``functional.tree_scan``. ``backend`` names a backend, which
+    runs or raises; None is the fastest available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

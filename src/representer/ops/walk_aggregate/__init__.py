@@ -100,24 +100,9 @@ def walk_aggregate(
     not kept for the gradient, and the core does not write them to memory. On a CPU two runs give
     the same bits.
 
-    Args:
-        nodes: x, the message of each node.
-        edge_index: u and v of each edge; an edge may occur several times, or be a loop.
-        edge_attr: a, the features of the edges.
-        shift: B.
-        factor: F.
-        source_gate: p.
-        target_gate: q.
-        edge_gate: G.
-        scale: s, the value of an open gate.
-        activation: τ, a name of ``functional.NONLINEARITIES``; without a shift, apply it to
-            ``nodes``.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - nodes, source_gate and target_gate ``(N, H)``; edge_index ``(2, E)``; edge_attr
-          ``(E, K)``; shift, factor and edge_gate ``(H, K)``
-        - returns ``(N, H)``
+    Arguments and results are those of ``functional.walk_aggregate``. An edge may occur several
+    times, or be a loop. Without a shift, apply τ to ``nodes``. ``backend`` names a backend, which
+    runs or raises; None is the fastest available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

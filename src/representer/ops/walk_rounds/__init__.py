@@ -103,28 +103,9 @@ def walk_rounds(
     :class:`~representer.nn.WLKernelNN` computes, with one product in each round instead of six.
     Nothing of the size of edges × units is kept.
 
-    Args:
-        labels: h of the first round.
-        edge_index: u and v of each edge; an edge may occur several times, or be a loop.
-        edge_attr: a, the features of the edges.
-        weight: W: of the neighbors' and of the own label, of p_1 … p_n, and of the gate's source
-            and target, below each other.
-        bias: c.
-        neighbors: U.
-        shift: B.
-        factor: F_2 … F_n.
-        edge_gate: G; None for no gate.
-        depth: L, rounds.
-        first: The first round whose walks are read.
-        scale: s, the value of an open gate.
-        activation: σ, a name of ``functional.NONLINEARITIES``.
-        backend: Name of a backend, which runs or raises; None for the fastest available one.
-
-    Shape:
-        - labels ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; weight ``(R, d)`` and bias
-          ``(R,)`` with R = 2 d + n H, with a gate 2 d + (n + 2) H; neighbors ``(d, d)``; shift
-          ``(d, K)``; factor ``(n - 1, H, K)``; edge_gate ``(H, K)``
-        - returns ``(N, H)``
+    Arguments and results are those of ``functional.walk_rounds``. The rows of W are those of the
+    neighbors' and of the own label, of p_1 … p_n, and of the gate's source and target, below each
+    other. ``backend`` names a backend, which runs or raises; None is the fastest available one.
 
     Raises:
         ShapeError: If the shapes do not fit.

@@ -180,11 +180,7 @@ def windows_to_fit(
 
 @dataclass(frozen=True)
 class SignalForm:
-    """The form of the recordings of a model, as a run saves it; Python saves none of it.
-
-    Raises:
-        ArgumentError: A channel occurs twice, or a number is negative.
-    """
+    """The form of the recordings of a model, as a run saves it; Python saves none of it."""
 
     channels: tuple[str, ...] = ()  # names, in order; none for any
     samples: int = 0  # samples of a window; 0 for any

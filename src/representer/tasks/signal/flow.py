@@ -306,9 +306,6 @@ class SignalComparison(EstimatorComparison):
     """Kernel, network, both, variants of the network and the baseline on folds of subjects.
 
     Split k is the k-th fold of ``fit signal --folds``.
-
-    Raises:
-        ArgumentError: There are fewer subjects than groups, or a variant has an invalid option.
     """
 
     groups: int = 5
