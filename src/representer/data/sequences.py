@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,15 +16,15 @@ from representer.data.tables import Grid, read_grid
 from representer.data.tables.columns import (
     LABEL_NAMES,
     ambiguous,
-    by_name,
     data_columns,
     is_other,
     likely_labels,
     name_of,
     number_of,
     plain,
+    refuse_columns,
     requested,
-    resolve,
+    role_of,
     text_of,
 )
 from representer.data.tables.files import format_of, listing, physical_lines
@@ -86,10 +87,7 @@ def read_sequence_file(
     path = Path(path)
     read = _FORMATS.get(format_of(path) or "")
     if read is not None:
-        for name, value in (("sequence", sequence), ("id", id), ("order", order)):
-            if value is not None:
-                problem = f"--{name} {value} names a column of a table; this is no table"
-                raise DataError(problem, file=path, fix=f"Leave out --{name}.")
+        refuse_columns(path, sequence=sequence, id=id, order=order)
         records = [*read(path)]
         labels = [_label_of(entry.header, label) for entry in records]
         if not all(labels):  # the words of headers are no labels unless all have them
@@ -197,12 +195,7 @@ def _of_table(
     order: str | None, *, needs_label: bool,
 ) -> SequenceFile:  # fmt: skip
     columns, source = data_columns(grid), str(path)
-
-    def role(option: str | None, argument: str, names: set[str]) -> int | None:
-        if option is not None:
-            return resolve(grid, option, argument, source)[0]
-        result = by_name(grid, columns, names, argument) if grid.header else []
-        return result[0] if result else None
+    role = partial(role_of, grid, columns, source)
 
     labels, of_id = role(label, "label", LABEL_NAMES), role(ids, "id", IDS)
     names = [] if of_id is None else [name_of(row[of_id]) for row in grid.rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ from representer.data.array_files import read_arrays
 from representer.data.tables import Grid, read_grid
 from representer.data.tables.columns import (
     LABEL_NAMES,
-    by_name,
     data_columns,
     name_of,
     number_of,
     plain,
+    refuse_columns,
     requested,
-    resolve,
+    role_of,
     text_of,
 )
 from representer.data.tables.files import format_of, listing, physical_lines
@@ -75,10 +76,7 @@ def read_series_file(
     path = Path(path)
     suffix = format_of(path)
     if suffix in ("ts", "npz"):
-        for name, value in (("label", label), ("series", series), ("time", time)):
-            if value is not None:
-                problem = f"--{name} {value} names a column of a table; this is no table"
-                raise DataError(problem, file=path, fix=f"Leave out --{name}.")
+        refuse_columns(path, label=label, series=series, time=time)
         read: Callable[[Path], SeriesFile] = _read_ts if suffix == "ts" else _read_npz
         file = read(path)
     else:
@@ -180,12 +178,7 @@ def _of_table(
     path: Path, grid: Grid, label: str | None, series: str | None, time: str | None
 ) -> SeriesFile:
     columns, source = data_columns(grid), str(path)
-
-    def role(option: str | None, argument: str, names: set[str]) -> int | None:
-        if option is not None:
-            return resolve(grid, option, argument, source)[0]
-        matches = by_name(grid, columns, names, argument) if grid.header else []
-        return matches[0] if matches else None
+    role = partial(role_of, grid, columns, source)
 
     labels = role(label, "label", LABEL_NAMES)
     lists = role(None, "series", _LISTS)

@@ -160,10 +160,11 @@ class Conformal:
             DataError: The file is damaged.
         """
         fitted = files.read(CONFORMAL_FILE, cls)
-        files.parsed(CONFORMAL_FILE, fitted._check)
+        files.parsed(CONFORMAL_FILE, fitted.check)
         return fitted
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Check every value, which may come from a file."""
         each = [q for column in self.strata for q in column.values()]
         numbers = np.array([*self.quantiles, *self.counts, *each])
         is_finite = np.isfinite(numbers).all() and (numbers >= 0).all()

@@ -49,6 +49,7 @@ from representer.estimators.parameters import (
     TRAINING,
     VECTORS,
     TextParameters,
+    in_common,
 )
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
@@ -412,33 +413,17 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         has_norm = self.cell not in _LACKING["layer_norm"]
         usual = "state" if self.cell == "string-kernel" else SequenceClassifierConfig.decay
         decay = usual if self.decay is None else self.decay
-        return SequenceClassifierConfig(
-            vocabulary_size=len(inputs.vocabulary),
-            num_classes=width,
-            cell=self.cell,
-            embedding_size=vectors.dimensions if vectors else self.embedding_size,
-            hidden_size=self.hidden_size,
-            filter_length=self._units_by_length() or self.filter_length,
-            filter_padding=self.filter_padding,  # type: ignore[arg-type]
-            order=self.order,
-            decay=decay if decay in DECAYS else float(decay),
-            combine=self.combine,  # type: ignore[arg-type]
-            normalized=NORMALIZATIONS[self.normalized],  # type: ignore[arg-type]
-            readout=self.readout,  # type: ignore[arg-type]
-            dilation=self.dilation,
-            initialization=self.initialization,  # type: ignore[arg-type]
-            num_layers=self.num_layers,
-            bidirectional=self.bidirectional,
-            layer_norm=has_norm if self.layer_norm is None else self.layer_norm,
-            forget_bias=self.forget_bias,
-            candidate_bias=self.candidate_bias,
-            learn_static_gates=self.learn_static_gates,
-            dropout=self.dropout,
-            head_size=self.hidden_size,
-            pooling=self.pooling,  # type: ignore[arg-type]
-            max_length=self.max_length if self.pooling == "padded_mean" else None,
-            padding_index=inputs.vocabulary.PAD,
-        )
+        settings = {
+            "vocabulary_size": len(inputs.vocabulary), "num_classes": width,
+            "embedding_size": vectors.dimensions if vectors else self.embedding_size,
+            "filter_length": self._units_by_length() or self.filter_length,
+            "decay": decay if decay in DECAYS else float(decay),
+            "normalized": NORMALIZATIONS[self.normalized], "head_size": self.hidden_size,
+            "layer_norm": has_norm if self.layer_norm is None else self.layer_norm,
+            "max_length": self.max_length if self.pooling == "padded_mean" else None,
+            "padding_index": inputs.vocabulary.PAD,
+        }  # fmt: skip
+        return SequenceClassifierConfig(**in_common(self, SequenceClassifierConfig) | settings)
 
     def _units_by_length(self) -> dict[int, int]:
         """Return the units of each of several filter lengths, as equal as they can be."""

@@ -133,7 +133,7 @@ class Run:
             return self._levels(kernel, x, r)
         if not is_fused(kernel, r.edge_index is None):
             return self._padded(kernel, x, r) if is_traced(x) else exact(kernel, x, r)
-        kernel._check()
+        kernel.check()
         if isinstance(kernel, StringKernel):
             return self._string(kernel, cast(TokenBatch, x), r)
         if isinstance(kernel, RandomWalkKernel):

@@ -60,10 +60,10 @@ class Composition(Kernel):
     def _of_row(self, row: np.ndarray) -> Any:
         return self.inner_kernels()[0]._of_row(row)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         for kernel in self.inner_kernels():
             check_kernel(kernel)
-            kernel._check()
+            kernel.check()
 
 
 class _Pair(Composition):
@@ -74,7 +74,7 @@ class _Pair(Composition):
         self.k2 = k2
         check_kernel(k1, "k1")
         check_kernel(k2, "k2")
-        self._check()
+        self.check()
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         self._check_kinds()
@@ -86,8 +86,8 @@ class _Pair(Composition):
         X1, X2 = _of_each(X)
         return self.of_pair(*_alike(self.k1.diag(X1), self.k2.diag(X2)))
 
-    def _check(self) -> None:
-        super()._check()
+    def check(self) -> None:
+        super().check()
         self._check_kinds()
 
     def _check_kinds(self) -> None:
@@ -171,8 +171,8 @@ class Activated(Composition):
         K = self.point_kernel.of_products(*map(torch.as_tensor, products))
         return K if isinstance(products[0], Tensor) else K.numpy()
 
-    def _check(self) -> None:
-        super()._check()
+    def check(self) -> None:
+        super().check()
         self._check_point_kernel()
 
     def no_network(self) -> str:
@@ -182,7 +182,7 @@ class Activated(Composition):
         if not isinstance(self.point_kernel, PointKernel):
             expected = "a kernel of vectors, such as kernels.InversePolynomial()"
             raise KindError("point_kernel", repr(self.point_kernel), expected)
-        self.point_kernel._check()
+        self.point_kernel.check()
 
 
 class Cosine(Composition):
@@ -236,8 +236,8 @@ class _OfOne(Composition):
     def diag(self, X: Iterable[Any]) -> Values:
         return self.of_values(self.kernel.diag(X))
 
-    def _check(self) -> None:
-        super()._check()
+    def check(self) -> None:
+        super().check()
         self._check_number()
 
     @abstractmethod
@@ -546,8 +546,8 @@ class Embedded(Composition):
         keeps = is_tensor or self.has_gradient or not isinstance(K, Tensor)
         return K if keeps else K.detach().double().cpu().numpy()
 
-    def _check(self) -> None:
-        super()._check()
+    def check(self) -> None:
+        super().check()
         self._check_embedding()
 
     def _check_embedding(self) -> None:

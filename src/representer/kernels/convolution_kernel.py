@@ -116,7 +116,7 @@ class ConvolutionKernel(StandardizedKernel):
     def __init__(self, num_features: int = 10_000, views: Sequence[str] = COUNTED) -> None:
         self.num_features = num_features
         self.views = views
-        self._check()
+        self.check()
 
     def no_network(self) -> str:
         return "Its features count steps, so that they have no derivatives in a series."
@@ -127,7 +127,7 @@ class ConvolutionKernel(StandardizedKernel):
         `fit`, `transform` and the kernel itself take them in place of the series. Before `fit`,
         the filters are drawn from these series.
         """
-        self._check()
+        self.check()
         series = _checked(X)
         banks, times = vars(self).get("banks_"), vars(self).get("times_", 0)
         if banks is None:
@@ -237,7 +237,7 @@ class ConvolutionKernel(StandardizedKernel):
             KeyError: One is missing.
         """
         self.views, banks = tuple(tokens["views"]), []
-        self._check()
+        self.check()
         for k, name in enumerate(tokens["banks"]):
             source, _, dilation = name.partition(" ")
             bank = Bank(source, int(dilation), *(arrays[f"{array}{k}"] for array in _ARRAYS))
@@ -261,7 +261,7 @@ class ConvolutionKernel(StandardizedKernel):
         vars(self).pop("banks_", None)  # so that `read` draws new ones
         return self._features(X)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if not value_of(self.num_features) >= 1:
             raise ArgumentError("num_features", self.num_features, "a positive integer")
         self._check_views(VIEWS)

@@ -374,7 +374,7 @@ class CrossSpectralKernel(StandardizedKernel):
         self.bands = bands
         self.shrinkage = shrinkage
         self.views = views
-        self._check()
+        self.check()
 
     def no_network(self) -> str:
         return "Its features of spectra are arrays, without derivatives in a window."
@@ -384,7 +384,7 @@ class CrossSpectralKernel(StandardizedKernel):
 
         `fit`, `transform` and the kernel itself take them in place of the windows.
         """
-        self._check()
+        self.check()
         windows = X if isinstance(X, np.ndarray) else list(X)
         bands = self._bands(np.shape(windows)[-1])
         return read_spectra(windows, self.sampling_rate, bands, self.shrinkage, self.views)
@@ -435,7 +435,7 @@ class CrossSpectralKernel(StandardizedKernel):
             KeyError: One is missing.
         """
         self.views = tuple(tokens["views"])
-        self._check()
+        self.check()
         shape = tuple(arrays["shape"].tolist())
         if len(shape) != 2 or not (0 < shape[0] <= 4096 and 1 < shape[1] <= 2**24):
             raise ValueError(f"the shape of a window is {shape}")
@@ -452,7 +452,7 @@ class CrossSpectralKernel(StandardizedKernel):
     def _bands(self, samples: int) -> Bands:
         return usual_bands(self.sampling_rate, samples) if self.bands is None else self.bands
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if not 0 < value_of(self.sampling_rate) < float("inf"):
             raise ArgumentError("sampling_rate", self.sampling_rate, "a positive number of Hz")
         if not 0 < value_of(self.shrinkage) <= 1:

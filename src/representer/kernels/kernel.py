@@ -132,7 +132,7 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
         """
         from representer import duality
 
-        self._check()
+        self.check()
         shape = {"reference": reference, "references": references, "fused": fused}
         return duality.network_of(self, input_size, hidden_size, **shape, **options)
 
@@ -171,7 +171,7 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
 
         return with_values(self, dict.fromkeys(repeated, False))
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Check the arguments, which ``set_params`` may have changed."""
 
     def _values(self, x: Any, compute: Callable[[], Tensor]) -> Values:

@@ -189,7 +189,7 @@ class KmerKernel(Kernel):
         self.strands = strands
         self.pooling = pooling
         self.position = position
-        self._check()
+        self.check()
 
     @property
     def objects(self) -> Objects:
@@ -226,7 +226,7 @@ class KmerKernel(Kernel):
             X: The sequences.
             targets: Indicators of classes, or numbers ``(N, C)``, by which strands are chosen.
         """
-        self._check()
+        self.check()
         self.letters_ = Letters.learn(self.alphabet, X)
         has_strands = self.letters_.alphabet in _WITH_STRANDS
         if self.strands == "both" and not has_strands:
@@ -345,7 +345,7 @@ class KmerKernel(Kernel):
             raise ValueError("the k-mers are damaged")
         return self
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if not isinstance(self.orders, (list, tuple)) or not self.orders:
             raise ArgumentError("orders", self.orders, "a list of positive integers")
         for k, order in enumerate(self.orders):

@@ -67,7 +67,7 @@ class LearnedKernel(Kernel):
 
     def __init__(self, layer: Any) -> None:
         self.layer = layer
-        self._check()
+        self.check()
 
     @property
     def objects(self) -> Objects:
@@ -90,13 +90,13 @@ class LearnedKernel(Kernel):
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        self._check()
+        self.check()
         x, y = self._read(X, Y)
         has_values = bool(x.items and y.items)
         return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Values:
-        self._check()
+        self.check()
         x, _ = self._read(X)
         return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))
 
@@ -182,7 +182,7 @@ class LearnedKernel(Kernel):
         x = read(X)
         return x, x if Y is None else read(Y, "Y")
 
-    def _check(self) -> None:
+    def check(self) -> None:
         layer = self.layer
         if not hasattr(layer, "not_linear"):
             raise KindError("layer", repr(layer), FORMS)
@@ -225,7 +225,7 @@ class LearnedUnit(LearnedKernel):
             X: The objects.
             reference: A reference of the shape of `reference`, which is the default.
         """
-        self._check()
+        self.check()
         (x, _), weights = self._read(X), self._references()
         if reference is not None:
             parts = reference if isinstance(reference, (tuple, list)) else (reference,)
@@ -250,8 +250,8 @@ class LearnedUnit(LearnedKernel):
     def _units(self) -> slice:
         return slice(self.index, self.index + 1)
 
-    def _check(self) -> None:
-        super()._check()
+    def check(self) -> None:
+        super().check()
         units = getattr(self.layer, "hidden_size", None) or self.layer.hidden_channels
         check_integer("index", self.index, 0, units - 1)
 

@@ -34,7 +34,7 @@ class PointKernel(Kernel):
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        self._check()
+        self.check()
         x = read_vectors(X)
         y = x if Y is None else read_vectors(Y, "Y", like=x)
         (a,), (b,) = x.items, y.items
@@ -42,7 +42,7 @@ class PointKernel(Kernel):
         return self._values(x, lambda: self.of_products(a @ b.mT, *squares))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        self._check()
+        self.check()
         x = read_vectors(X)
         squares = x.items[0].square().sum(-1)
         return self._values(x, lambda: self.of_products(squares, squares, squares))
@@ -51,7 +51,7 @@ class PointKernel(Kernel):
     def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
         """Return k(x, y) from <x, y>, <x, x> and <y, y>, which broadcast."""
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Check the arguments, which ``set_params`` may have changed."""
 
 
@@ -76,13 +76,13 @@ class Polynomial(PointKernel):
         self.degree = degree
         self.offset = offset
         self.scale = scale
-        self._check()
+        self.check()
 
     def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
         """Return (s <x, y> + b)^p."""
         return (self.scale * inner + self.offset) ** self.degree
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_integer("degree", self.degree)
         if not value_of(self.offset) >= 0:
             raise ArgumentError("offset", self.offset, "a non-negative number")
@@ -99,14 +99,14 @@ class Gaussian(PointKernel):
 
     def __init__(self, bandwidth: float = 1.0) -> None:
         self.bandwidth = bandwidth
-        self._check()
+        self.check()
 
     def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
         """Return e^(-(<x, x> + <y, y> - 2 <x, y>) / 2 s^2), at most 1."""
         exponent = (inner - (xx / 2 + yy / 2)).clamp(max=0)  # positive only by rounding errors
         return torch.exp(exponent / self.bandwidth**2)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if not value_of(self.bandwidth) > 0:
             raise ArgumentError("bandwidth", self.bandwidth, "a positive number")
 

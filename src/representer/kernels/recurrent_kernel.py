@@ -89,12 +89,12 @@ class RecurrentKernel(Kernel):
         self.repeat = repeat
         self.static_gates = static_gates
         self.unit_norm = unit_norm
-        self._check()
+        self.check()
         self._check_mercer()
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        self._check()
+        self.check()
         Y, is_repeated = OwnReference.inner(Y)
         if is_repeated:
             return self.repeating()(X, Y)
@@ -103,7 +103,7 @@ class RecurrentKernel(Kernel):
         return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        self._check()
+        self.check()
         x = read_sequences(X)
 
         def squares() -> Tensor:
@@ -149,7 +149,7 @@ class RecurrentKernel(Kernel):
         """Return 1, or the length of a window if it is repeated."""
         return self.filter_length if self.repeat else 1
 
-    def _check(self) -> None:
+    def check(self) -> None:
         for name in ("filter_length", "dilation"):
             check_integer(name, getattr(self, name))
         if not isinstance(self.q, str) and not callable(self.q):

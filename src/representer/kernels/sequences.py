@@ -389,7 +389,7 @@ def check_base(base: Any) -> None:
     if not is_name and not (isinstance(base, Kernel) and base.objects == "vectors"):
         raise ArgumentError("base", base, "'linear', 'delta' or a kernel of vectors")
     if isinstance(base, Kernel):
-        base._check()
+        base.check()
 
 
 def why_not_smooth(base: str | Kernel, what: str) -> str:
@@ -426,13 +426,13 @@ class SequenceKernel(Kernel):
 
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        self._check()
+        self.check()
         x, y = self._read(X, Y)
         has_values = bool(x.items and y.items)
         return self._values(x, lambda: self._gram(x, y) if has_values else empty_gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        self._check()
+        self.check()
         x, _ = self._read(X)
         return self._values(x, lambda: self._diag(x) if x.items else empty_gram(x))
 
@@ -445,7 +445,7 @@ class SequenceKernel(Kernel):
         return [row] if is_token else super()._of_row(row)
 
     @abstractmethod
-    def _check(self) -> None:
+    def check(self) -> None:
         """Check the arguments, which ``set_params`` may have changed."""
 
     @abstractmethod

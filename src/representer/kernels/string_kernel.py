@@ -83,13 +83,13 @@ class StringKernel(SequenceKernel):
         self.base = base
         self.trailing = trailing
         self.binary = binary
-        self._check()
+        self.check()
 
     def shortest_reference(self) -> int:
         """Return the order: a shorter sequence has no n-gram."""
         return self.order
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_integer("order", self.order)
         self._check_decay("decay", self.decay)
         self._check_options(self.combine, self.normalized)
@@ -282,13 +282,13 @@ class DeepStringKernel(SequenceKernel):
         self.combine = combine
         self.normalized = normalized
         self.base = base
-        self._check()
+        self.check()
 
     def shortest_reference(self) -> int:
         """Return 1 + Σ(n_l − 1): the n-grams of a layer end at n_l steps of the layer below."""
         return 1 + sum(order - 1 for order in self.orders)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if not isinstance(self.orders, (list, tuple)) or not self.orders:
             raise ArgumentError("orders", self.orders, "a list of the layers' orders")
         for layer, order in enumerate(self.orders):

@@ -230,7 +230,7 @@ class SubtreeKernel(Kernel):
         self.names = names
         self.overlap = overlap
         self.most = most
-        self._check()
+        self.check()
 
     @property
     def objects(self) -> Objects:
@@ -266,7 +266,7 @@ class SubtreeKernel(Kernel):
         return self._gram(self._fit(X, targets), self.landmarks_)
 
     def _fit(self, X: Iterable[Any], targets: NDArray[np.float64] | None) -> Read:
-        self._check()
+        self.check()
         objects = list(X)
         self.colors_ = [dict[str, int]() for _ in range(self._counted)]
         every = self._read(objects, is_learning=True)
@@ -475,7 +475,7 @@ class SubtreeKernel(Kernel):
         tables = self.colors_[block : block + depth + 1]
         return relabeled(graph, tables, has_edges=self.edges, is_learning=is_learning)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_integers("depths", self.depths, 0)
         check_integer("most", self.most)
         require_choices(self, overlap=OVERLAPS)

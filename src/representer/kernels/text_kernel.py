@@ -71,7 +71,7 @@ class NgramKernel(Kernel):
         self.max_gap = max_gap
         self.damped = damped
         self.boundary = boundary
-        self._check()
+        self.check()
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return True, since all n-grams count before `fit`."""
@@ -108,7 +108,7 @@ class NgramKernel(Kernel):
             min_count: N-grams in fewer sequences are left out.
             most: Largest number of n-grams, so that the rarest are left out; None for no limit.
         """
-        self._check()
+        self.check()
         return self.fit_numbered(Numbered.of(token_lists(X)), min_count, most)
 
     def fit_numbered(
@@ -279,7 +279,7 @@ class NgramKernel(Kernel):
     def _weight(self, offsets: tuple[int, ...]) -> float:
         return float(self.decay) ** (offsets[-1] - len(offsets) + 1)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_integers("orders", self.orders, 1, 8)
         if not 0 <= value_of(self.decay) <= 1:
             raise ArgumentError("decay", self.decay, "a number in [0, 1]")

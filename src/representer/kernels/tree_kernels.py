@@ -105,9 +105,9 @@ class TreeKernel(TreeKernelBase):
         self.order = order
         self.decay = decay
         self.ordered = ordered
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_integer("order", self.order)
         check_non_negative("decay", self.decay)
         if not isinstance(self.ordered, bool):
@@ -234,9 +234,9 @@ class SubsetTreeKernel(_FragmentKernel):
 
     def __init__(self, decay: float = 0.4) -> None:
         self.decay = decay
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_non_negative("decay", self.decay)
 
     def _alike(self, a: Batch, b: Batch, own_a: _Nodes, own_b: _Nodes) -> Tensor:
@@ -286,9 +286,9 @@ class PartialTreeKernel(_FragmentKernel):
     def __init__(self, decay: float = 0.4, mu: float = 0.4) -> None:
         self.decay = decay
         self.mu = mu
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_non_negative("decay", self.decay)
         check_non_negative("mu", self.mu)
 

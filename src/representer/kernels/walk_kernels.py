@@ -186,7 +186,7 @@ class GraphKernel(Kernel):
         return "graphs"
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        self._check()
+        self.check()
         x = self._read(X)
         y = None if Y is None else self._read(Y, "Y")
         if not x.items or (y is not None and not y.items):
@@ -196,7 +196,7 @@ class GraphKernel(Kernel):
         return self._values(x, lambda: self._gram(x.items, None if y is None else y.items))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        self._check()
+        self.check()
         x = self._read(X)
         none = torch.zeros(0, dtype=torch.float64)
         return self._values(x, lambda: self._diag(x.items) if x.items else none)
@@ -206,7 +206,7 @@ class GraphKernel(Kernel):
         return read_graphs(X, name)
 
     @abstractmethod
-    def _check(self) -> None:
+    def check(self) -> None:
         """Check the arguments, which ``set_params`` may have changed."""
 
     @abstractmethod
@@ -237,7 +237,7 @@ def activation_of(name: str, activation: PointKernel | str | None) -> Activate |
     if activation is None:
         return None
     if isinstance(activation, PointKernel):
-        activation._check()
+        activation.check()
         return activation.of_products
     if not isinstance(activation, str):
         raise ArgumentError(name, activation, "a kernel of vectors, or the name of a q")
@@ -314,7 +314,7 @@ class DeepGraphKernel(GraphKernel):
         self.activation = activation
         self.base = base
         self.edges = edges
-        self._check()
+        self.check()
 
     def no_network(self) -> str:
         return why_not_smooth(self.base, "labels of nodes")
@@ -323,7 +323,7 @@ class DeepGraphKernel(GraphKernel):
         """Return 1 + L(n − 1) nodes: the walks of a layer end at n nodes of the layer below."""
         return 1 + self.num_layers * (self.order - 1)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_integer("order", self.order)
         check_integer("num_layers", self.num_layers)
         check_walks(self.decay, self.combine, self.base, self.edges)
@@ -537,7 +537,7 @@ class RandomWalkKernel(GraphKernel):
         self.nonlinear = nonlinear
         self.base = base
         self.edges = edges
-        self._check()
+        self.check()
 
     def no_network(self) -> str:
         return why_not_smooth(self.base, "labels of nodes")
@@ -546,7 +546,7 @@ class RandomWalkKernel(GraphKernel):
         """Return the order: a shorter path has no walk of n nodes."""
         return self.order
 
-    def _check(self) -> None:
+    def check(self) -> None:
         check_integer("order", self.order)
         check_walks(self.decay, self.combine, self.base, self.edges)
         self._local()

@@ -110,7 +110,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         self.relabel = relabel
         self.edges = edges
         self.repeat = repeat
-        self._check()
+        self.check()
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         Y, is_repeated = OwnReference.inner(Y)
@@ -138,7 +138,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
                 base does not count walks.
             ArgumentError: If there are no graphs.
         """
-        self._check()
+        self.check()
         if self.relabel != "discrete" or not self._counts_walks:
             expected = "one with relabel='discrete' and a RandomWalkKernel that counts labels"
             raise KindError("kernel", repr(self), expected)
@@ -153,11 +153,11 @@ class WeisfeilerLehmanKernel(GraphKernel):
         """The kernel of the graphs of each level: `base`, or walks of one step by default."""
         return RandomWalkKernel(1) if self.base is None else self.base
 
-    def _check(self) -> None:
+    def check(self) -> None:
         base = self.base_kernel
         if not isinstance(base, Kernel) or base.objects != "graphs":
             raise KindError("base", repr(base), "a kernel of graphs")
-        self.base_kernel._check()
+        self.base_kernel.check()
         check_integer("depth", self.depth, least=0)
         is_module = isinstance(self.relabel, nn.Module)
         if not is_module and self.relabel != "discrete":

@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self, get_type_hints
 
-from torch import nn
+from torch import Tensor, nn
 
 from representer.errors import DataError, MissingExtraError, markdown, one_line, reason
-from representer.models.config import to_dict
+from representer.models.config import copy_vectors, to_dict
 from representer.storage import atomic
 from representer.storage.run import MANIFEST, WEIGHTS, Entry, RunFiles, make_folder, manifest_text
 
@@ -131,6 +131,24 @@ class HubModel(nn.Module):
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder, name=repo_id)
             return upload(folder, repo_id, private, token, commit_message)
+
+
+class TokenModel(HubModel):
+    """A model with an embedding of token ids."""
+
+    embedding: nn.Embedding
+
+    def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
+        """Initialize the embedding with word vectors.
+
+        Args:
+            vectors: ``(V, embedding_size)``; the padding row is ignored.
+            freeze: Exclude them from training.
+
+        Raises:
+            ShapeError: If the shape is not that of the embedding.
+        """
+        copy_vectors(self.embedding, vectors, freeze=freeze)
 
 
 @contextmanager

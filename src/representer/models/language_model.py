@@ -194,24 +194,19 @@ class LanguageNetwork(HubModel):
 
 
 def _layer(config: LanguageModelConfig, inputs: int, units: int) -> nn.Module:
-    options: dict[str, Any] = {
-        "filter_length": config.filter_length,
-        "layer_norm": config.layer_norm,
-        "initialization": "paper",
-    }
+    options = {name: getattr(config, name) for name in ("filter_length", "layer_norm")}
+    options |= {"initialization": "paper"}
     if config.cell == "string-kernel":
         highway = config.highway and inputs == units
         has_gate = highway or config.decay == "state"
+        names = ("order", "combine", "decay", "activation")
+        options |= {name: getattr(config, name) for name in names}
         options |= {
-            "order": config.order,
-            "combine": config.combine,
-            "decay": config.decay,
             "normalized": True,
-            "activation": config.activation,
             "highway": highway,
             "variational_dropout": config.rnn_dropout,
-            "hidden_dropout": config.rnn_dropout if has_gate else 0.0,
         }
+        options |= {"hidden_dropout": config.rnn_dropout if has_gate else 0.0}
     layer = build_cell(config.cell, inputs, units, options, batch_first=False)
     return drop_connect(layer, config.weight_dropout) if config.weight_dropout else layer
 

@@ -14,8 +14,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from representer.checks import require, require_choices, require_fractions
 from representer.errors import ShapeError
 from representer.models.cells import build_cell, resolve_cell
-from representer.models.config import check_tokens, copy_vectors, require_sizes, require_token
-from representer.models.hub import HubModel
+from representer.models.config import check_tokens, require_sizes, require_token
+from representer.models.hub import HubModel, TokenModel
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 # The configuration of the sequence classifier.
@@ -24,6 +24,11 @@ POOLINGS = ("mean", "attention", "padded_mean")
 PADDINGS = ("causal", "same")
 _SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "dilation", "num_layers", "head_size",
           "num_classes")  # fmt: skip
+_OF_CELL = (
+    "num_layers", "bidirectional", "filter_length", "dilation", "layer_norm", "forget_bias",
+    "candidate_bias", "learn_static_gates", "order", "decay", "combine", "normalized", "readout",
+    "initialization",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class SequenceClassifierConfig:
         require_token(self, "padding_index")
 
 
-class SequenceNetwork(HubModel):
+class SequenceNetwork(TokenModel):
     r"""Classifies token sequences by the mean of a recurrent cell's outputs.
 
     .. math::
@@ -148,23 +153,7 @@ class SequenceNetwork(HubModel):
         self.config = config
         c = config
         self.embedding = nn.Embedding(c.vocabulary_size, c.embedding_size, c.padding_index)
-        options = {
-            "num_layers": c.num_layers,
-            "dropout": c.cell_dropout,
-            "bidirectional": c.bidirectional,
-            "filter_length": c.filter_length,
-            "dilation": c.dilation,
-            "layer_norm": c.layer_norm,
-            "forget_bias": c.forget_bias,
-            "candidate_bias": c.candidate_bias,
-            "learn_static_gates": c.learn_static_gates,
-            "order": c.order,
-            "decay": c.decay,
-            "combine": c.combine,
-            "normalized": c.normalized,
-            "readout": c.readout,
-            "initialization": c.initialization,
-        }
+        options = {name: getattr(c, name) for name in _OF_CELL} | {"dropout": c.cell_dropout}
         self.cell = build_cell(c.cell, c.embedding_size, c.hidden_size, options)
         width = c.hidden_size * (1 + c.bidirectional)
         self.attention = nn.Linear(width, 1, bias=False) if c.pooling == "attention" else None
@@ -248,18 +237,6 @@ class SequenceNetwork(HubModel):
             return is_step.to(outputs) / count
         scores = self.attention(outputs.tanh())[..., 0].masked_fill(~is_step, -torch.inf)
         return scores.softmax(1).masked_fill(~is_step, 0)  # an empty row has NaN before
-
-    def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
-        """Initialize the embedding with word vectors.
-
-        Args:
-            vectors: ``(V, embedding_size)``; the padding row is ignored.
-            freeze: Exclude them from training.
-
-        Raises:
-            ShapeError: If the shape is not that of the embedding.
-        """
-        copy_vectors(self.embedding, vectors, freeze=freeze)
 
 
 # The network of series: a cell on the values of the channels, and the mean of its outputs.

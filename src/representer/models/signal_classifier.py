@@ -206,14 +206,8 @@ class SignalNetwork(HubModel):
     def __init__(self, config: SignalClassifierConfig) -> None:
         super().__init__()
         self.config = c = config
-        options: dict[str, Any] = {
-            "num_layers": c.num_layers,
-            "filter_length": c.filter_length,
-            "stride": c.stride,
-            "filters": c.filters,
-            "layer_norm": c.layer_norm,
-            "initialization": "paper",
-        }
+        names = ("num_layers", "filter_length", "stride", "filters", "layer_norm")
+        options = {name: getattr(c, name) for name in names} | {"initialization": "paper"}
         if c.filters == "wavelet":
             options |= {"free_phase": c.free_phase, "sampling_rate": float(c.sampling_rate)}
         elif c.free_phase:

@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.checks import require_fractions
-from representer.models.config import check_tokens, copy_vectors, require_sizes, require_token
-from representer.models.hub import HubModel
+from representer.models.config import check_tokens, require_sizes, require_token
+from representer.models.hub import TokenModel
 from representer.nn import StringKernelRNN
 
 # The configuration of the stacked classifier.
 
 _SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "num_layers", "order")
+_OF_LAYER = ("order", "decay", "combine", "normalized", "readout", "activation")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class StackedClassifierConfig:
         require_token(self, "padding_index")
 
 
-class StackedClassifier(HubModel):
+class StackedClassifier(TokenModel):
     r"""Classifies token sequences by the means of the outputs of every layer.
 
     .. math::
@@ -100,20 +101,12 @@ class StackedClassifier(HubModel):
         self.embedding = nn.Embedding(c.vocabulary_size, c.embedding_size, c.padding_index)
         self.layers = nn.ModuleList(
             StringKernelRNN(
-                size,
-                c.hidden_size,
-                order=c.order,
-                decay=c.decay,
-                combine=c.combine,
-                normalized=c.normalized,
-                readout=c.readout,
-                activation=c.activation,
-                initialization="paper",
-                variational_dropout=c.rnn_dropout,
+                size, c.hidden_size, initialization="paper", variational_dropout=c.rnn_dropout,
                 hidden_dropout=c.rnn_dropout if c.decay == "state" else 0.0,
+                **{name: getattr(c, name) for name in _OF_LAYER},
             )
             for size in (c.embedding_size, *[c.hidden_size] * (c.num_layers - 1))
-        )
+        )  # fmt: skip
         self.output = nn.Linear(c.num_layers * c.hidden_size, c.num_classes, bias=False)
         self.reset_parameters()
 
@@ -149,18 +142,6 @@ class StackedClassifier(HubModel):
             total = x.masked_fill(is_padding[..., None], 0).sum(0)
             means.append(total / lengths.clamp(min=1)[:, None])
         return torch.cat(means, dim=-1)
-
-    def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
-        """Initialize the embedding with word vectors.
-
-        Args:
-            vectors: ``(V, embedding_size)``; the padding row is ignored.
-            freeze: Exclude them from training.
-
-        Raises:
-            ShapeError: If the shape is not that of the embedding.
-        """
-        copy_vectors(self.embedding, vectors, freeze=freeze)
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout, self.training)

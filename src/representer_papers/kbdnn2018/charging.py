@@ -105,15 +105,15 @@ def train_charging(setting: ChargingSetting) -> dict[str, Any]:
 
 def _write_table(request: Request) -> Path:
     """Write ``table.md`` and ``accuracy.svg`` from a preset's finished runs; return the path."""
-    found = stored(request.out, f"{request.preset}-*")
-    runs = [(run.settings, run.metrics) for run in found if run.metrics is not None]
+    every = stored(request.out, f"{request.preset}-*")
+    runs = [(run.settings, run.metrics) for run in every if run.metrics is not None]
     runs.sort(key=lambda run: (list(TITLES).index(run[0]["cell"]), run[0]["seed"]))
-    heads = [f"after {at:,}" for at in AT]
+    heads = [f"after {updates:,}" for updates in AT]
     lines = ["", *table_head("network", "seed", "updates", *heads, "last", "best")]
     for s, metrics in runs:
         accuracies = [100 * y for _, y in metrics["curve"]]
         near = [
-            [y for at, y in metrics["curve"] if at <= wanted][-1]
+            [y for updates, y in metrics["curve"] if updates <= wanted][-1]
             if s["updates"] >= wanted
             else None
             for wanted in AT
@@ -137,9 +137,13 @@ def _write_table(request: Request) -> Path:
 
 def _draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     """Plot the first seed's accuracy against updates on a log scale, and its learned functions."""
-    own = {s["cell"]: metrics for s, metrics in runs if s["seed"] == runs[0][0]["seed"]}
-    curves = {cell: [(x, 100 * y) for x, y in found["curve"]] for cell, found in own.items()}
-    functions = {cell: found["function"] for cell, found in own.items() if "function" in found}
+    of_cell = {s["cell"]: metrics for s, metrics in runs if s["seed"] == runs[0][0]["seed"]}
+    curves = {
+        cell: [(x, 100 * y) for x, y in figures["curve"]] for cell, figures in of_cell.items()
+    }
+    functions = {
+        cell: figures["function"] for cell, figures in of_cell.items() if "function" in figures
+    }
     drawings = [
         {"title": "accuracy on the test sequences", "lines": curves, "log": True,
          "xlabel": "updates", "ylabel": "% of steps"},

@@ -267,8 +267,8 @@ _ABOUT = (
 
 def _write_table(request: Request) -> Path:
     """Write ``table.md``, ``curves.svg`` and ``functions.svg`` from a preset's finished runs."""
-    found = stored(request.out, f"{request.preset}/*/*")
-    runs = [{"setting": run.settings, **run.metrics} for run in found if run.metrics is not None]
+    every = stored(request.out, f"{request.preset}/*/*")
+    runs = [{"setting": run.settings, **run.metrics} for run in every if run.metrics is not None]
     runs.sort(key=lambda run: (run["setting"]["time"], run["setting"]["seed"]))
     lines = ["", *table_head("network", "", align="ll")]
     lines += [
@@ -277,8 +277,8 @@ def _write_table(request: Request) -> Path:
         if _matching(runs, cell=cell)
     ]
     for function in FUNCTIONS:
-        if own := _matching(runs, function=function):
-            lines += ["", f"## {SIGNS[function]} (`{function}`)", "", *_section(own)]
+        if of_function := _matching(runs, function=function):
+            lines += ["", f"## {SIGNS[function]} (`{function}`)", "", *_section(of_function)]
     if runs:
         lines += ["", *_figures(request.out, runs)]
     title = "M18 Figs. 4 to 6: a function of the first two bits"
@@ -294,9 +294,9 @@ def _section(runs: Runs) -> list[str]:
     times = sorted({run["setting"]["time"] for run in runs})
     lines = table_head("T", *map(str, times), "rate in %", "largest T that every seed solves")
     for cell in LONG_TERM_CELLS:
-        if own := _matching(runs, cell=cell):
-            cells = [_solved(_matching(own, time=t)) for t in times]
-            lines.append(table_row(f"`{cell}`", *cells, _rate(own), _largest(own)))
+        if of_cell := _matching(runs, cell=cell):
+            cells = [_solved(_matching(of_cell, time=t)) for t in times]
+            lines.append(table_row(f"`{cell}`", *cells, _rate(of_cell), _largest(of_cell)))
     if tested := [run for run in runs if run["stopped_by"] == "solved"]:
         lines += ["", _about_tests(tested)]
     return lines
@@ -336,10 +336,14 @@ def _about_tests(runs: Runs) -> str:
 def _figures(out: Path, runs: Runs) -> list[str]:
     drawings: list[dict[str, Any]] = []
     for function in FUNCTIONS:
-        own = _matching(runs, function=function)
-        counts = {cell: _points(_matching(own, cell=cell), solved=True) for cell in LONG_TERM_CELLS}
+        of_function = _matching(runs, function=function)
+        counts = {
+            cell: _points(_matching(of_function, cell=cell), solved=True)
+            for cell in LONG_TERM_CELLS
+        }
         updates = {
-            cell: _points(_matching(own, cell=cell), solved=False) for cell in LONG_TERM_CELLS
+            cell: _points(_matching(of_function, cell=cell), solved=False)
+            for cell in LONG_TERM_CELLS
         }
         sign = SIGNS[function]
         drawings += [
@@ -371,10 +375,10 @@ def _is_learned(run: dict[str, Any]) -> bool:
 def _points(runs: Runs, *, solved: bool) -> list[tuple[float, float]]:
     points = []
     for time in sorted({run["setting"]["time"] for run in runs}):
-        own = _matching(runs, time=time)
-        updates = [run["updates"] for run in own if run["stopped_by"] == "solved"]
+        of_time = _matching(runs, time=time)
+        updates = [run["updates"] for run in of_time if run["stopped_by"] == "solved"]
         if solved:
-            points.append((time, len(updates) / len(own)))
+            points.append((time, len(updates) / len(of_time)))
         elif updates:
             points.append((time, sum(updates) / len(updates)))
     return points

@@ -126,12 +126,14 @@ def _write_table(request: Request) -> Path:
     runs = [(run.settings, run.metrics) for run in stored(request.out) if run.metrics is not None]
     runs.sort(key=lambda run: tuple(run[0][n] for n in ("seed", "bits", "penalty", "centers")))
     lines = ["", *table_head(*_HEADS, align="")]
-    for s, found in runs:
-        solved = "not" if found["solved"] is None else found["solved"]
+    for s, metrics in runs:
+        solved = "not" if metrics["solved"] is None else metrics["solved"]
         shown = s["bits"], f"{s['penalty']:g}", s["centers"], s["seed"], f"{s['updates']:,}"
-        left = f"{found['large']} of {s['centers']}"
+        left = f"{metrics['large']} of {s['centers']}"
         lines.append(
-            table_row(*shown, solved, left, f"{found['variation']:.2f}", f"{found['error']:.1e}")
+            table_row(
+                *shown, solved, left, f"{metrics['variation']:.2f}", f"{metrics['error']:.1e}"
+            )
         )
     if runs:
         _draw(request.out / "functions.svg", runs)
@@ -142,13 +144,13 @@ def _write_table(request: Request) -> Path:
 def _draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     """Plot the first seed's functions in the order of Fig. 2, with the truth table as dots."""
     drawings = []
-    for s, found in runs:
+    for s, metrics in runs:
         if s["seed"] == runs[0][0]["seed"]:
             penalized = "ℓ1" if s["penalty"] else "no ℓ1"
             drawing = {
                 "title": f"{s['bits']} bits, d = {s['centers']}, {penalized}",
-                "lines": {"f": list(zip(found["grid"], found["function"], strict=True))},
-                "dots": list(zip(found["sums"], found["targets"], strict=True)),
+                "lines": {"f": list(zip(metrics["grid"], metrics["function"], strict=True))},
+                "dots": list(zip(metrics["sums"], metrics["targets"], strict=True)),
             }
             drawings.append(drawing)
     panels(path, drawings, columns=3, title="Activations learned for parity, targets as dots")

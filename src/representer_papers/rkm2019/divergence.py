@@ -153,14 +153,14 @@ def _in_blocks(task: TrainingTask) -> TrainingTask:
 
 def _write_table(request: Request) -> Path:
     """Write ``table.md`` from the runs of the folder, finished or not, and return its path."""
-    found = [(run.settings, run.metrics or _unfinished(run)) for run in stored(request.out)]
-    found.sort(key=lambda run: (LANGUAGE_ROWS.index(run[0]["row"]), run[0]["seed"]))
+    runs = [(run.settings, run.metrics or _unfinished(run)) for run in stored(request.out)]
+    runs.sort(key=lambda run: (LANGUAGE_ROWS.index(run[0]["row"]), run[0]["seed"]))
     heads = ("settings", "seed", "parameters", "outcome", "step", "loss", "largest state", "hours")
     lines = ["", *table_head("cell", *heads, align="llrrl")]
-    for settings, seen in found:
+    for settings, seen in runs:
         cell, suffix = _parts(settings["row"])
         lines.append(table_row(_TITLES[cell], _KINDS[suffix][0], settings["seed"], *_outcome(seen)))
-    if not found:
+    if not runs:
         lines.append("There are no runs.")
     title = "L19 Table 3: do the cells stay finite with AWD-LSTM's recipe?"
     return write_page(request, title, _ABOUT, lines)

@@ -104,14 +104,14 @@ _SMOKE = {
 def reproduce_documents(request: Request) -> Path:
     """Run the missing combinations in ``OUT/DATASET/CELL-Ngram-seedK``, and write the table."""
     places = [
-        for_smoke(request, place.dataset.name, place)
-        for place in locate_documents(request.data, request.datasets)
+        for_smoke(request, files.dataset.name, files)
+        for files in locate_documents(request.data, request.datasets)
     ]
-    for place in places:
-        folder = request.out / place.dataset.name
+    for files in places:
+        folder = request.out / files.dataset.name
         for seed in request.seeds:  # the cells of a seed share one split, which is read once
             configs = [
-                _config(request, place, folder, cell, n, seed)
+                _config(request, files, folder, cell, n, seed)
                 for cell in request.cells or ROWS.values()
                 for n in request.filter_lengths or FILTER_LENGTHS
             ]
@@ -171,7 +171,7 @@ Runs = dict[tuple[str, int], dict[int, dict[str, Any]]]  # metrics by cell and l
 
 def _write_table(request: Request, places: Sequence[DocumentFiles]) -> Path:
     """Write ``table.md`` from the finished runs of the requested seeds, and return its path."""
-    lines = [line for place in places for line in ("", *_section(request, place.dataset))]
+    lines = [line for files in places for line in ("", *_section(request, files.dataset))]
     settings = f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`."
     title = "L19 Table 2: document classification, test accuracy in %"
     return write_page(request, title, [settings, *_ABOUT], lines)
@@ -184,8 +184,8 @@ def _section(request: Request, dataset: DocumentSet) -> list[str]:
     if not baselines:
         return [f"## {dataset.title} (not run)"]
     runs: Runs = {
-        key: {seed: own[seed] for seed in seeds if seed in own}
-        for key, own in metrics_by_seed(folder, "cell", "filter_length").items()
+        key: {seed: by_seed[seed] for seed in seeds if seed in by_seed}
+        for key, by_seed in metrics_by_seed(folder, "cell", "filter_length").items()
     }
     sizes = baselines[0]["sizes"]
     train, test = sizes["train"] + sizes["valid"], sizes["test"]
@@ -194,7 +194,7 @@ def _section(request: Request, dataset: DocumentSet) -> list[str]:
         f"{train:,} of {dataset.train_rows:,} training and {test:,} of {dataset.test_rows:,} test"
     )
     note = "full set" if is_whole else f"a subset, not comparable with the paper: {size} documents"
-    lengths = sorted({n for (_, n), own in runs.items() if own}) or [1, 3]
+    lengths = sorted({n for (_, n), by_seed in runs.items() if by_seed}) or [1, 3]
     heads = [f"{n}-gram, {who}" for n in lengths for who in ("paper", "ours")]
     lines = [f"## {dataset.title} ({note})", "", *table_head("model", *heads)]
     for name, cell in ROWS.items():
@@ -204,8 +204,8 @@ def _section(request: Request, dataset: DocumentSet) -> list[str]:
             cells.append(f"{reported.value:.2f}" if reported else "–")
             cells.append(_ours(list(runs.get((cell, n), {}).values())))
         lines.append(table_row(name, *cells))
-    for at, baseline in enumerate(baselines[0]["baselines"]):
-        accuracies = [of_seed["baselines"][at]["accuracy"] for of_seed in baselines]
+    for row, baseline in enumerate(baselines[0]["baselines"]):
+        accuracies = [of_seed["baselines"][row]["accuracy"] for of_seed in baselines]
         shown = _accuracy(accuracies, baseline["accuracy_interval"])
         lines.append(table_row(baseline["name"], *["–", shown] * len(lengths)))
     for n in lengths:
@@ -216,13 +216,13 @@ def _section(request: Request, dataset: DocumentSet) -> list[str]:
 
 def _by_seed(seeds: Sequence[int], n: int, runs: Runs) -> list[str]:
     """Return the accuracies of every seed, whose cells share one split of the documents."""
-    found = {name: runs.get((cell, n), {}) for name, cell in ROWS.items()}
-    if len(seeds) == 1 or not any(found.values()):
+    by_name = {name: runs.get((cell, n), {}) for name, cell in ROWS.items()}
+    if len(seeds) == 1 or not any(by_name.values()):
         return []
     lines = ["", *table_head(f"{n}-gram, by seed", *(f"seed {seed}" for seed in seeds))]
-    for name, own in found.items():
-        if own:
-            lines.append(table_row(name, *seed_cells(own, seeds, _percent)))
+    for name, by_seed in by_name.items():
+        if by_seed:
+            lines.append(table_row(name, *seed_cells(by_seed, seeds, _percent)))
     return lines
 
 
@@ -237,9 +237,9 @@ def _order(seeds: Sequence[int], dataset: str, n: int, runs: Runs) -> list[str]:
     for name, cell in ROWS.items():
         if reported := DOCUMENTS.get((name, column_name(dataset, n))):
             paper[name] = reported.value
-        own = runs.get((cell, n), {})
-        if len(own) == len(seeds):
-            ours[name] = {seed: metrics["test"]["accuracy"] for seed, metrics in own.items()}
+        by_seed = runs.get((cell, n), {})
+        if len(by_seed) == len(seeds):
+            ours[name] = {seed: metrics["test"]["accuracy"] for seed, metrics in by_seed.items()}
     return order_lines(f"{n}-gram", paper, ours)
 
 

@@ -112,9 +112,9 @@ def _alcoholism(root: Path, label: str, names: tuple[str, ...]) -> Recordings:
     keys = ("counts", "offset_uv", "uv_per_count", "fs", "channels", "subject", label, "duplicate")
     counts, offset, scale, rate, channels, subject, labels, copied = _arrays(path, keys)
     signals = offset[..., None] + counts * np.float32(scale)
-    known = np.asarray(names)[labels.astype(int)]
+    classes = np.asarray(names)[labels.astype(int)]
     kept = ~copied.astype(bool)
-    return recordings(signals[kept], known[kept], subject[kept], rate, channels, file=path)
+    return recordings(signals[kept], classes[kept], subject[kept], rate, channels, file=path)
 
 
 def _group(root: Path) -> Recordings:
@@ -266,14 +266,14 @@ def recovered(
     centers, evidence = [], []
     windows = windows_to_fit(recordings, config).recordings.signals
     rate = recordings.sampling_rate
-    for fold, one in zip(folds, trained, strict=True):
-        (signals,) = one.inputs_.collate(one.inputs_.encode(windows))
+    for fold, model in zip(folds, trained, strict=True):
+        (signals,) = model.inputs_.collate(model.inputs_.encode(windows))
         labels, rows = torch.from_numpy(recordings.labels), torch.from_numpy(fold.rows)
-        importance = band_importance(one.network_, signals[rows], labels[rows], rate)
+        importance = band_importance(model.network_, signals[rows], labels[rows], rate)
         centers.append(importance.center)
         # at the recovered frequency: the planted one is unknown to a user
         frequency = min(max(importance.center, 3.0), rate / 2 - 3.0)
-        evidence.append(phase_lags(one.network_, signals, label, frequency, rate))
+        evidence.append(phase_lags(model.network_, signals, label, frequency, rate))
     lags = combined_lags(evidence).lags.numpy()
     off = np.degrees(np.angle(np.exp(1j * np.radians(lags - np.asarray(planted.lags)))))
     return {
@@ -377,10 +377,10 @@ def ensemble_accuracy(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, float]
     other windows or have no stored predictions.
     """
     stored = [run[PREDICTIONS] for run in runs.values() if PREDICTIONS in run]
-    windows = [(own["subjects"], own["labels"]) for own in stored]
-    if len(stored) < max(2, len(runs)) or any(own != windows[0] for own in windows):
+    windows = [(predicted["subjects"], predicted["labels"]) for predicted in stored]
+    if len(stored) < max(2, len(runs)) or any(predicted != windows[0] for predicted in windows):
         return None
-    probabilities = np.mean([own["probabilities"] for own in stored], axis=0)
+    probabilities = np.mean([predicted["probabilities"] for predicted in stored], axis=0)
     subjects, labels = np.asarray(stored[0]["subjects"]), np.asarray(stored[0]["labels"])
     right = probabilities.argmax(axis=1) == labels
     return {str(s): float(right[subjects == s].mean()) for s in dict.fromkeys(subjects.tolist())}
@@ -388,7 +388,11 @@ def ensemble_accuracy(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, float]
 
 def _ensembles(rows: Runs) -> list[str]:
     """Return the table of the ensembles over seeds, the best first, beside the baseline."""
-    every = {row: own for row, runs in rows.items() if (own := ensemble_accuracy(runs)) is not None}
+    every = {
+        row: ensemble
+        for row, runs in rows.items()
+        if (ensemble := ensemble_accuracy(runs)) is not None
+    }
     baseline = every.pop(BASELINE, None)
     if not every:
         return []

@@ -35,16 +35,16 @@ def column_name(dataset: str, filter_length: int) -> str:
 
 
 DOCUMENTS = {
-    (row, column_name(dataset, n)): Reported(accuracies[at], "% accuracy", "L19 Table 2")
+    (row, column_name(dataset, n)): Reported(accuracies[k], "% accuracy", "L19 Table 2")
     for row, cell in ROWS.items()
     for dataset, accuracies in zip(COLUMNS, _TABLE_2[cell], strict=True)
-    for at, n in enumerate((1, 3))
+    for k, n in enumerate((1, 3))
 }
 
 # Table 3: the cells, and our names of their settings beside those of the paper.
 LANGUAGE_CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-kernel-gated")
 LANGUAGE_KINDS = ("", "-norm", "-small", "-small-norm", "-small-20", "-small-adam")
-LANGUAGE_ROWS = tuple(f"{cell}{kind}" for kind in LANGUAGE_KINDS for cell in LANGUAGE_CELLS)
+LANGUAGE_ROWS = tuple(f"{cell}{suffix}" for suffix in LANGUAGE_KINDS for cell in LANGUAGE_CELLS)
 
 # Table 4: the names of the rows, and accuracies in % on the recordings of 29 mice, best first.
 CELLS: Mapping[str, tuple[str, float]] = {

@@ -30,7 +30,7 @@ def write_baselines(path: Path, data: Data) -> None:
                 "predictions": baseline.predictions.tolist(),
             }
         )
-    sizes = {name: len(part) for name, part in data.parts.items()}
+    sizes = {name: len(objects) for name, objects in data.parts.items()}
     atomic.write_json(path, {"sizes": sizes, "baselines": rows})
 
 

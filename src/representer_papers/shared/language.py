@@ -153,8 +153,8 @@ def write_language_table(
     """
     lines = []
     for text, rows in variants.items():
-        found = by_seed(request.out / text, "variant")
-        runs: Runs = {row.name: _with_log(found.get(row.name, {})) for row in rows}
+        stored = by_seed(request.out / text, "variant")
+        runs: Runs = {row.name: _with_log(stored.get(row.name, {})) for row in rows}
         if any(runs.values()):
             lines += ["", *_section(text, rows, runs, orders)]
             write_curves(request.out / f"{text}.svg", rows, runs)
@@ -189,7 +189,7 @@ def _section(
     }
     for order in orders:
         names = [name for name in order if name in finished]
-        paper = {name: -float(place) for place, name in enumerate(names)}
+        paper = {name: -float(rank) for rank, name in enumerate(names)}
         ours = {name: finished[name] for name in names}
         lines += order_lines("Lowest perplexity first", paper, ours)
     return lines + _baselines(runs)

@@ -199,8 +199,8 @@ class Run(Generic[C]):
         """The configuration as JSON values, without fields that do not change the result."""
         config: Any = self.config
         values = dict(config) if isinstance(config, Mapping) else asdict(config)
-        known = {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
-        return json.loads(json.dumps(known))
+        kept = {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
+        return json.loads(json.dumps(kept))
 
     def is_done(self) -> bool:
         """Return True if a finished run with the same settings exists."""

@@ -83,7 +83,7 @@ def write_page(
 
 def _training(out: Path) -> list[str]:
     """Return how long the runs of a folder took, on what and when, and how many were resumed."""
-    timed = [(path, *found) for path in sorted(out.rglob(METRICS)) if (found := _seconds(path))]
+    timed = [(path, *timing) for path in sorted(out.rglob(METRICS)) if (timing := _seconds(path))]
     if not timed:
         return []
     hours = sum(seconds for _, seconds, _ in timed) / 3600
@@ -100,10 +100,10 @@ def _training(out: Path) -> list[str]:
 def _seconds(path: Path) -> tuple[float, str] | None:
     """Return the seconds of training of a run, and its chip; None if nothing says how long."""
     metrics, machine = json.loads(path.read_text("utf-8")), path.with_name(MACHINE)
-    known = json.loads(machine.read_text("utf-8")) if machine.exists() else {}
+    machine_values = json.loads(machine.read_text("utf-8")) if machine.exists() else {}
     of_training = metrics.get("seconds") if isinstance(metrics, dict) else None
-    seconds = known.get("seconds") if of_training is None else of_training
-    return None if seconds is None else (seconds, known.get("chip") or chip())
+    seconds = machine_values.get("seconds") if of_training is None else of_training
+    return None if seconds is None else (seconds, machine_values.get("chip") or chip())
 
 
 def table_row(*cells: object) -> str:

@@ -1,4 +1,4 @@
-"""Graph classification: the kernels of L17 section 3 with SVMs, and the derived networks."""
+"""Graph classification: the kernels of L17 section 3 with SVMs, and the fold_seed networks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from representer_papers.string_graph2017.published import (
     GraphSet,
 )
 
-# The networks derived from graph kernels as classifiers, trained on the outer folds.
+# The networks fold_seed from graph kernels as classifiers, trained on the outer folds.
 
 
 EPOCHS, BATCH, UNITS, LR = 200, 32, 32, 5e-3
@@ -125,20 +125,20 @@ def _run_fold(
     run: RunFolder, settings: dict[str, Any], store: GraphStore, fold: Fold, k: int,
     threads: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    own = generators.derive(settings["seed"], "fold", k)
+    fold_seed = generators.derive(settings["seed"], "fold", k)
     labels = store.y.numpy()
-    split = StratifiedKFold(VALID, shuffle=True, random_state=own % 2**32)
+    split = StratifiedKFold(VALID, shuffle=True, random_state=fold_seed % 2**32)
     fit, check = next(iter(split.split(fold.train, labels[fold.train])))
     train, valid = fold.train[fit], fold.train[check]
     units = 4 if settings["smoke"] else UNITS
-    with generators.initializing(own):
+    with generators.initializing(fold_seed):
         model = GraphClassifier(settings["row"], store.features, int(labels.max()) + 1, units)
     config = TrainerConfig(
-        epochs=settings["epochs"], lr=LR, monitor="valid_score", seed=own, threads=threads,
+        epochs=settings["epochs"], lr=LR, monitor="valid_score", seed=fold_seed, threads=threads,
         show_progress=False,
     )  # fmt: skip
     watched = {"row": settings["row"], "seed": settings["seed"], "fold": k + 1, "units": units}
-    trainer = Trainer(model, _task(store, train, valid, own), config, run, settings=watched)
+    trainer = Trainer(model, _task(store, train, valid, fold_seed), config, run, settings=watched)
     result = trainer.fit()
     trainer.restore_best()
     model.eval()
@@ -152,7 +152,7 @@ def _task(store: GraphStore, train: np.ndarray, valid: np.ndarray, seed: int) ->
     def batches(epoch: int) -> list[list[int]]:
         order = torch.randperm(len(train), generator=generators.generator(seed, "order", epoch))
         parts = np.array_split(train[order.numpy()], -(-len(train) // BATCH))
-        return [part.tolist() for part in parts]  # of nearly equal size: no batch of one
+        return [numbers.tolist() for numbers in parts]  # of nearly equal size: no batch of one
 
     def loss(model: torch.nn.Module, graphs: GraphBatch) -> tuple[Tensor, int]:
         return F.cross_entropy(model(graphs), graphs.y), len(graphs.y)
@@ -334,20 +334,20 @@ def reproduce_graph_kernels(request: Request) -> Path:
     accuracies of the inner folds as soon as they are known, that of a network a run of each fold.
     """
     places = locate_graphs(request.data, request.datasets)
-    for place in places:
-        home = request.out / place.dataset.name
-        settings = {"data": place.digest, "smoke": request.smoke}
+    for files in places:
+        home = request.out / files.dataset.name
+        settings = {"data": files.digest, "smoke": request.smoke}
         runs = []
         for seed, row in product(request.seeds, request.cells or (*FAMILIES, *GRAPH_NETWORKS)):
-            own, length = {"row": row, "seed": seed, **settings}, ""
+            chosen, length = {"row": row, "seed": seed, **settings}, ""
             if row in GRAPH_NETWORKS:
                 length = "epochs"
-                own[length] = 1 if request.smoke else max(1, round(request.budget * EPOCHS))
-            runs.append(Run(home / f"{row}-seed{seed}", own, length))
-        train = partial(_run, request, place, home / "grams")
+                chosen[length] = 1 if request.smoke else max(1, round(request.budget * EPOCHS))
+            runs.append(Run(home / f"{row}-seed{seed}", chosen, length))
+        train = partial(_run, request, files, home / "grams")
         most = SMOKE_ROWS if request.smoke else None
-        run_missing(request, MEASURE, runs, partial(read_graph_set, place, most), train)
-    return _write_table(request, [place.dataset for place in places])
+        run_missing(request, MEASURE, runs, partial(read_graph_set, files, most), train)
+    return _write_table(request, [files.dataset for files in places])
 
 
 def _run(
@@ -388,16 +388,16 @@ def _nested(
         return np.asarray(made[name]()(range(len(data.graphs))))
 
     path = folder.path / INNER
-    known: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    inner_of: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     for name in made:
-        if name not in known:
+        if name not in inner_of:
             K = gram(name)
             # threads suffice, since the SVM solver releases the GIL
             jobs = [(K, data.labels, fold.train, inner, seed) for fold in folds]
             parallel = Parallel(threads or -1, prefer="threads")
-            known[name] = parallel(delayed(inner_accuracies)(*job) for job in jobs)
-            folder.write_json(INNER, known)
-    choices = [best({n: known[n][k] for n in made}) for k in range(len(folds))]
+            inner_of[name] = parallel(delayed(inner_accuracies)(*job) for job in jobs)
+            folder.write_json(INNER, inner_of)
+    choices = [best({n: inner_of[n][k] for n in made}) for k in range(len(folds))]
     rows: dict[int, dict[str, Any]] = {}
     for name in dict.fromkeys(name for name, _, _ in choices):
         K = gram(name)
@@ -469,7 +469,9 @@ def _comparison(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
     align = f"l{'r' * len(datasets)}l"
     lines = ["", "## Composed and plain kernels", ""]
     lines += table_head("", *folders, "mean above 0", align=align)
-    pairs = [(f"{below}-{kind}", below) for below in _BELOW for kind in ("inverse", "rbf")]
+    pairs = [
+        (f"{below}-{activation}", below) for below in _BELOW for activation in ("inverse", "rbf")
+    ]
     pairs += [(name, "wl") for name in ("levels", "levels-inverse", "levels-rbf")]
     for name, other in pairs:
         gaps = [_gaps(results, name, other, dataset.name) for dataset in datasets]

@@ -151,11 +151,11 @@ class LoopyBP(nn.Module):
         source, target = graphs.edge_index
         back = _reversed_edges(graphs.edge_index, len(graphs.x))
         assert graphs.edge_attr is not None
-        given = self.first(torch.cat((graphs.x[source], graphs.edge_attr), dim=1))
-        messages = F.relu(given)
+        fixed = self.first(torch.cat((graphs.x[source], graphs.edge_attr), dim=1))
+        messages = F.relu(fixed)
         for _ in range(DEPTH - 1):
             reached = _sum_at(messages, target, len(graphs.x))
-            messages = F.relu(given + self.message(reached[source] - messages[back]))
+            messages = F.relu(fixed + self.message(reached[source] - messages[back]))
         reached = _sum_at(messages, target, len(graphs.x))
         return _sum_of_atoms(F.relu(self.atom(graphs.x) + self.output(reached)), graphs)
 
@@ -264,11 +264,11 @@ class MoleculeSet:
 
 def locate_molecules(root: Path) -> Path:
     """Find the file in a folder, or in its folder ``cep``."""
-    found = existing(root, ("cep", ""), ("cep-processed.csv",))
-    if found is None:
+    path = existing(root, ("cep", ""), ("cep-processed.csv",))
+    if path is None:
         fix = "Pass --data DIR, or set REPRESENTER_DATA."
         raise DataError("there is no cep/cep-processed.csv", file=root, fix=fix)
-    return found
+    return path
 
 
 def read_molecule_set(path: Path, request: Request, share: int = 1) -> MoleculeSet:
@@ -287,8 +287,8 @@ def read_molecule_set(path: Path, request: Request, share: int = 1) -> MoleculeS
         tensors = _tensors(smiles, torch.from_numpy(values[kept]).float())
         request.out.mkdir(parents=True, exist_ok=True)
         atomic.write_tensors(file, tensors)
-    part = tensors.pop("part").numpy()
-    train, valid, test = (np.flatnonzero(part == k) for k in range(len(FRACTIONS)))
+    part_of = tensors.pop("part").numpy()
+    train, valid, test = (np.flatnonzero(part_of == k) for k in range(len(FRACTIONS)))
     if share > 1:
         order = np.random.default_rng(0).permutation(train)
         train, digest = np.sort(order[: len(train) // share]), f"{digest}/{share}"
@@ -298,10 +298,10 @@ def read_molecule_set(path: Path, request: Request, share: int = 1) -> MoleculeS
 def _tensors(smiles: list[str], values: Tensor) -> dict[str, Tensor]:
     print(f"reading {len(smiles)} molecules", flush=True)
     store = GraphStore.of([molecule_graph(text) for text in smiles], values)
-    part = torch.zeros(len(smiles), dtype=torch.uint8)
+    part_of = torch.zeros(len(smiles), dtype=torch.uint8)
     for k, numbers in enumerate(split_molecules(smiles, FRACTIONS)):
-        part[numbers] = k
-    return {**store.tensors(), "part": part}
+        part_of[numbers] = k
+    return {**store.tensors(), "part": part_of}
 
 
 def write_molecule_baselines(path: Path, data: MoleculeSet) -> None:
@@ -476,15 +476,18 @@ def _write_table(request: Request) -> Path:
         *_without(request.out / WHOLE, len(seeds)),
         *_order(runs),
         *_comparison(runs),
-        *curve_lines([errors_of(part) for part in (*reversed(parts), runs)]),
+        *curve_lines([errors_of(errors) for errors in (*reversed(parts), runs)]),
     ]
     title = "L17 Table 3: molecules, error of the PCE"
     return write_page(request, title, [*_ABOUT, *_sizes(runs)], lines)
 
 
 def _runs(folder: Path) -> Runs:
-    found = by_seed(folder, "network")
-    return {name: {s: run.metrics for s, run in own.items()} for name, own in found.items()}
+    stored = by_seed(folder, "network")
+    return {
+        name: {s: run.metrics for s, run in of_network.items()}
+        for name, of_network in stored.items()
+    }
 
 
 def errors_of(runs: Runs) -> Errors:
@@ -529,13 +532,13 @@ def _without(out: Path, seeds: int) -> list[str]:
     """Return the rows without seeds: the baselines, and the paper's kernels."""
     path = out / "baselines.json"
     ours = json.loads(path.read_text("utf-8")) if path.exists() else []
-    names = {own["name"] for own in ours}
+    names = {row["name"] for row in ours}
     blank = ["–"] * seeds
     lines = []
-    for own in ours:
-        paper = f"{WITHOUT_NETWORK[own['name']][1]:.4f}" if own["name"] in WITHOUT_NETWORK else "–"
-        shown = paper, *blank, f"{own['rmse']:.4f}", "–"
-        lines.append(table_row(own["name"], f"{own['parameters']:,}", *shown))
+    for row in ours:
+        paper = f"{WITHOUT_NETWORK[row['name']][1]:.4f}" if row["name"] in WITHOUT_NETWORK else "–"
+        shown = paper, *blank, f"{row['rmse']:.4f}", "–"
+        lines.append(table_row(row["name"], f"{row['parameters']:,}", *shown))
     for name, (parameters, rmse) in WITHOUT_NETWORK.items():
         if name not in names:
             lines.append(table_row(f"*{name}*", parameters, f"{rmse:.4f}", *blank, "–", "–"))
@@ -592,10 +595,10 @@ class Line(NamedTuple):
 
 def curve_lines(parts: Sequence[Errors]) -> list[str]:
     """Return the section, or nothing if no network has runs with three numbers of molecules."""
-    names = [name for name in MOLECULE_NETWORKS if all(part.get(name) for part in parts)]
+    names = [name for name in MOLECULE_NETWORKS if all(errors.get(name) for errors in parts)]
     if len(parts) < 3 or not names:
         return []
-    sizes = [part[names[0]][0][0] for part in parts]
+    sizes = [errors[names[0]][0][0] for errors in parts]
     heads = [*(f"{size:,}" for size in sizes), "twice as many", f"{TRAINING:,}", "L17"]
     return [
         *_ABOUT_CURVE,
@@ -621,12 +624,15 @@ def fitted(points: Sequence[tuple[int, float]], at: int) -> Line:
 
 
 def _curve_row(name: str, parts: Sequence[Errors]) -> str:
-    line = fitted([point for part in parts for point in part[name]], TRAINING)
+    line = fitted([point for errors in parts for point in errors[name]], TRAINING)
     paper = MOLECULE_NETWORKS[name].rmse
     low, best, high = (100 * (factor - 1) for factor in line.doubled)
     return table_row(
         MOLECULE_NETWORKS[name].title,
-        *(f"{mean([rmse for _, rmse in part[name]], 4)} ({len(part[name])})" for part in parts),
+        *(
+            f"{mean([rmse for _, rmse in errors[name]], 4)} ({len(errors[name])})"
+            for errors in parts
+        ),
         f"{best:+.1f} % ({low:+.1f} to {high:+.1f})",
         f"{line.at[1]:.3f} ({line.at[0]:.3f} to {line.at[2]:.3f})",
         "–" if paper is None else f"{paper:.4f}",

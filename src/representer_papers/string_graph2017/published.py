@@ -57,9 +57,9 @@ REPORTED_OTHERS = {
     (name, "ptb"): Reported(perplexity, "test perplexity", "L17 Table 1")
     for name, (_, perplexity) in OTHERS_1.items()
 } | {
-    (name, f"{task}, best of 5"): Reported(accuracies[at], "% accuracy", TABLE_2)
+    (name, f"{task}, best of 5"): Reported(accuracies[k], "% accuracy", TABLE_2)
     for name, accuracies in OTHERS_2.items()
-    for at, task in enumerate(("fine", "binary"))
+    for k, task in enumerate(("fine", "binary"))
 }
 
 

@@ -121,15 +121,17 @@ def read_treebank(place: TreebankFiles) -> Data:
     labels = place.dataset.labels
     paths = {"train": place.train, "valid": place.valid, "test": place.test}
     parts = {n: objects_of(read_labeled_lines(p, labels), (p,)) for n, p in paths.items()}
-    values = {name: encode_labels(part, [labels]) for name, part in parts.items()}
-    words = Vocabulary.build([text.split() for part in parts.values() for text in part.objects])
+    values = {name: encode_labels(objects, [labels]) for name, objects in parts.items()}
+    words = Vocabulary.build(
+        [text.split() for objects in parts.values() for text in objects.objects]
+    )
     return with_vocabulary(Data(Classes(labels), parts, values, list(parts.items())), words)
 
 
 def with_vocabulary(data: Data, vocabulary: Vocabulary) -> Data:
     """Return the data with another vocabulary."""
     inputs = TextInputs(vocabulary, "blanks", None)
-    encoded = {name: inputs.encode(part.objects) for name, part in data.parts.items()}
+    encoded = {name: inputs.encode(objects.objects) for name, objects in data.parts.items()}
     return replace(data, inputs=inputs, encoded=encoded)
 
 
@@ -151,16 +153,16 @@ def reproduce_sentiment(request: Request) -> Path:
     """
     cells = _cells(request)
     places = [
-        for_smoke(request, place.dataset.name, place)
-        for place in locate_treebank(request.data, request.datasets)
+        for_smoke(request, files.dataset.name, files)
+        for files in locate_treebank(request.data, request.datasets)
     ]
-    for place in places:
-        home = request.out / place.dataset.name
-        configs = [_config(request, place, cell, s) for s in request.seeds for cell in cells]
+    for files in places:
+        home = request.out / files.dataset.name
+        configs = [_config(request, files, cell, s) for s in request.seeds for cell in cells]
         runs = [Run(home / config.name, config, "epochs") for config in configs]
 
-        def load(place: TreebankFiles = place) -> tuple[Data, WordVectors | None]:
-            data = read_treebank(place)
+        def load(files: TreebankFiles = files) -> tuple[Data, WordVectors | None]:
+            data = read_treebank(files)
             if request.vectors is None:
                 return data, None
             return data, read_vectors(request.vectors, data.inputs.vocabulary)
@@ -168,7 +170,7 @@ def reproduce_sentiment(request: Request) -> Path:
         beside = {home / "baselines.json": lambda path, read: write_baselines(path, read[0])}
         train = partial(run_sentiment, request.threads or None)
         run_missing(request, MEASURE, runs, load, train, beside)
-    return _write_table(request, [place.dataset for place in places])
+    return _write_table(request, [files.dataset for files in places])
 
 
 def preset(name: str, task: str) -> dict[str, Any]:
@@ -277,14 +279,14 @@ def run_sentiment(
     parameters = TextClassifier(batch_size=config.batch_size)
     task = training_task(parameters, inputs, data.target, train, valid, config.seed)
     settings = {k: v for k, v in asdict(config).items() if k != "epochs"}  # the trainer checks it
-    settings["sha256"] = sorted(part.digest for part in data.parts.values())
+    settings["sha256"] = sorted(objects.digest for objects in data.parts.values())
     trainer = Trainer(model, task, trainer_config(config, threads), folder, settings=settings)
     result = trainer.fit()
     trainer.restore_best()
     estimator.network_ = model.eval()
     predictions = estimator.predictions(data.parts["test"].objects)
     parts = {"word vectors": model.embedding, "layers": model.layers, "output": model.output}
-    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+    counts = {name: sum(p.numel() for p in objects.parameters()) for name, objects in parts.items()}
     counts["all"] = sum(counts.values())
     outcome = Outcome(config.cell, predictions, result, len(task.batches(0)), counts)
     return metrics_of("text", data, outcome) | {"cover": cover}
@@ -315,9 +317,9 @@ def with_vectors(
     nothing = torch.Generator()
     _, coverage = vectors.align(data.inputs.vocabulary, nothing)
     trained = {word for tokens in _words(data, "train") for word in tokens}
-    own = coverage.words | (trained if config.embedding == "tuned" else set())
+    covered = coverage.words | (trained if config.embedding == "tuned" else set())
     marks = len(Vocabulary.MARKS)
-    kept = [word for word in data.inputs.vocabulary.words[marks:] if word in own]
+    kept = [word for word in data.inputs.vocabulary.words[marks:] if word in covered]
     vocabulary = Vocabulary((*Vocabulary.MARKS, *kept))
     matrix, _ = vectors.align(vocabulary, generators.generator(config.seed, "vectors"), scale)
     rows = [row for row, word in enumerate(vocabulary.words) if word in coverage.words]
@@ -438,7 +440,7 @@ def _section(out: Path, dataset: TreebankSet, rows: Sequence[Row]) -> list[str]:
     blanks = ["–"] * len(seeds)
     for cell in ("gated", "constant"):
         kinds = ("mean", "best of 5", "validation")
-        printed = [SENTIMENT.get((cell, f"{dataset.name}, {kind}")) for kind in kinds]
+        printed = [SENTIMENT.get((cell, f"{dataset.name}, {measured}")) for measured in kinds]
         if any(printed):
             shown = [f"{p.value:.1f}" if p else "–" for p in printed]
             lines.append(table_row(f"{cell}, L17", "GloVe 840B, 300", "–", *blanks, *shown, "–"))

@@ -240,6 +240,25 @@ def by_name(grid: Grid, among: Iterable[int], names: Collection[str], canonical:
     return exact if len(exact) == 1 else columns
 
 
+def role_of(
+    grid: Grid, columns: Iterable[int], source: str, option: str | None, argument: str,
+    names: Collection[str],
+) -> int | None:  # fmt: skip
+    """Return the named column or, by default, that with one of some names, if there is one."""
+    if option is not None:
+        return resolve(grid, option, argument, source)[0]
+    matches = by_name(grid, columns, names, argument) if grid.header else []
+    return matches[0] if matches else None
+
+
+def refuse_columns(path: Path, **options: str | None) -> None:
+    """Refuse names of columns for a file that is no table."""
+    for name, value in options.items():
+        if value is not None:
+            problem = f"--{name} {value} names a column of a table; this is no table"
+            raise DataError(problem, file=path, fix=f"Leave out --{name}.")
+
+
 def ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str) -> DataError:
     """Return the refusal to guess a column; it lists those that could be it, and all."""
     candidates = f" ({listing([grid.columns[i] for i in found])})" if found else ""

@@ -19,7 +19,6 @@ from representer.nn.graph.walks import (
     RandomWalkKernelNN,
     Walks,
     WalkStates,
-    check_graph,
     draw,
 )
 from representer.nn.has_kernel import HasKernel
@@ -160,10 +159,7 @@ class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
     ) -> list[list[Tensor]]:
         """Return c_1 … c_n and h of every layer."""
         first = cast(WalkStates, self.walks[0])
-        edge_index, edges = check_graph(
-            x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
-            like=first.weight,
-        )  # fmt: skip
+        edge_index, edges = self._check(x, edge_index, edge_attr, first.weight)
         sigma, layers, h = NONLINEARITIES[self.options.sigma].value, [], x
         for walks, mixing in zip(self.walks, self.mixing, strict=True):
             states = walks(h, edge_index, edges)

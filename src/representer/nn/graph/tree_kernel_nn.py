@@ -16,7 +16,6 @@ from representer.nn.graph.walks import (
     GraphNetwork,
     GraphOptions,
     Walks,
-    check_graph,
     draw,
 )
 from representer.nn.has_kernel import HasKernel
@@ -263,9 +262,7 @@ class TreeKernelNN(HasKernel["Kernel"], GraphNetwork):
 
     def _states(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
         """Check a call, and return the edges and c_1 … c_n of every node."""
-        edge_index, _ = check_graph(
-            x, edge_index, None, channels=self.in_channels, edge_dim=None, like=self.weight
-        )
+        edge_index, _ = self._check(x, edge_index, None, self.weight)
         states = tree_scan(
             **self._operands(x, edge_index), edge_index=edge_index, state_gate=self.gate_state,
             factor=self.edge_factors(edge_index, len(x)), scale=self.gate_scale,

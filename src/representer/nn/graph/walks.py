@@ -102,6 +102,12 @@ class GraphNetwork(SuggestsArguments, nn.Module):
         self.edge_dim, self.gate_scale = options.edge_dim, options.gate_scale
         checked_name("activation", activation)
 
+    def _check(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, like: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        sizes: Any = {"channels": self.in_channels, "edge_dim": self.edge_dim}
+        return check_graph(x, edge_index, edge_attr, like=like, **sizes)
+
     def extra_repr(self) -> str:
         """Return the arguments that differ from their defaults."""
         return shown_arguments(self, "in_channels", "hidden_channels", apart={})
@@ -545,7 +551,7 @@ class RandomWalkKernelNN(HasKernel["Kernel"], GraphNetwork):
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, of_graph: Tensor, graphs: int
     ) -> list[HeldWalks]:
         """Return the held gates of a batch of graphs, with the graph of each node ``(N,)``."""
-        edge_index, edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr, self.walks.weight)
         return [self.walks.held(x, edge_index, edges, of_graph, graphs)]
 
     def unit_references(self) -> tuple[Tensor, ...]:
@@ -560,14 +566,6 @@ class RandomWalkKernelNN(HasKernel["Kernel"], GraphNetwork):
         reason = f"{sigma} has no power series at 0 without negative coefficients"
         return f"Its σ is not a Mercer kernel: {reason}."
 
-    def _check(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        return check_graph(
-            x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
-            like=self.walks.weight,
-        )  # fmt: skip
-
     def _states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
-        edge_index, edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr, self.walks.weight)
         return self.walks(x, edge_index, edges)

@@ -294,7 +294,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, level: int = 0
     ) -> Tensor:
         """Return the labels h of every node after ``level`` relabelings."""
-        edge_index, edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr, self.relabeling.weight)
         h = self._first(x)
         for number in range(1, level + 1):
             h = self._next(h, number, edge_index, edges)
@@ -326,7 +326,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, of_graph: Tensor, graphs: int
     ) -> list[HeldWalks]:
         """Return the held gates of every level of the read-out; see ``RandomWalkKernelNN``."""
-        edge_index, edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr, self.relabeling.weight)
         h, held = self._first(x), []
         for level in range(self.depth):
             h = self._next(h, level, edge_index, edges) if level else h
@@ -354,14 +354,6 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         """Return the walks of a level, which all levels share with ``share_references``."""
         return cast(WalkStates, self.walks[0 if self.share_references else level])
 
-    def _check(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        return check_graph(
-            x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
-            like=self.relabeling.weight,
-        )  # fmt: skip
-
     def _first(self, x: Tensor) -> Tensor:
         if self.embedding is not None:
             h = F.linear(x, self.embedding).to(self.embedding.dtype)
@@ -384,7 +376,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
 
     def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
         """Return c_n of every node, summed over the levels of the read-out."""
-        edge_index, edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr, self.relabeling.weight)
         walks, r = self.level_walks(0), self.relabeling
         assert edges is not None
         assert r.edge_weight is not None
@@ -408,7 +400,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, levels: tuple[int, ...]
     ) -> list[list[Tensor]]:
         """Return c_1 … c_n of the requested levels, in ascending order."""
-        edge_index, edges = self._check(x, edge_index, edge_attr)
+        edge_index, edges = self._check(x, edge_index, edge_attr, self.relabeling.weight)
         states_by_level, h = [], self._first(x)
         for level in range(levels[-1] + 1):
             if level:
