@@ -45,11 +45,16 @@ def test_deletion_in_the_order_of_the_contributions_takes_most(faithfulness):
     assert best < worst
 
 
-def test_a_row_has_the_difference_to_one_of_the_models(texts):
-    splits = {"a": [{"x": ([1, 1, 1, 0], 2.0), "y": ([1, 0, 0, 0], 4.0)}],
-              "b": [{"x": ([1, 1, 1, 1], 2.0), "y": ([1, 1, 0, 0], 4.0)}]}  # fmt: skip
-    head, first, _, mean, seconds = texts.rows_of(splits, "y")
-    assert head == ["set", "x", "y"]
-    assert first[1].startswith("75.00 ±")
-    assert mean[1].startswith("+50.00 ±")
-    assert seconds[1:] == ["2.0", "4.0"]
+def test_a_row_has_the_paired_difference_to_the_kernel_and_the_mean_of_the_sets(texts):
+    def draw(kernel: int, both: int) -> dict:
+        rights = (kernel, 0, both)
+        return {part: ([1] * n + [0] * (10 - n), 1.0)
+                for part, n in zip(texts.PARTS, rights, strict=True)}  # fmt: skip
+
+    results = {("a", 150): [draw(5, 6), draw(7, 8)], ("b", 150): [draw(5, 8), draw(5, 4)]}
+    first, second, mean = texts.few_rows(results)
+    assert first == ["a", "150", "60.00", "0.00", "70.00", "+10.00, +10.00 to +10.00", "2"]
+    # Student's t with one degree of freedom, of differences 30 and -10, of means 20 and 0
+    assert second[-2] == f"+10.00, {10 - 12.7062 * 20:+.2f} to {10 + 12.7062 * 20:+.2f}"
+    assert mean[:2] == ["mean", "150"]
+    assert mean[-2] == f"+10.00, {10 - 12.7062 * 10:+.2f} to {10 + 12.7062 * 10:+.2f}"
