@@ -94,16 +94,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> 
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def growth_table(rows: Iterable[tuple[str, Sequence[int], Sequence[float]]]) -> str:
-    """Return a table of CPU seconds against sizes, of each name, with the fitted exponent."""
-    shown = []
-    for what, sizes, seconds in rows:
-        slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-        listed = ", ".join(f"{size:,}" for size in sizes), ", ".join(f"{s:.1f}" for s in seconds)
-        shown.append([what, *listed, f"{slope:.2f}"])
-    return table(["number of", "sizes", "CPU seconds", "exponent"], shown, left=3)
-
-
 def machine_table(
     command: str, load: tuple[str, str], packages: dict[str, str] | None = None
 ) -> str:

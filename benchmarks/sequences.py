@@ -19,14 +19,15 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
+import growth
 from machine import load
-from report import growth_table, table, write_page
+from report import table, write_page
 from representer.data.sequences import read_sequence_file
 from representer.estimators import SequenceClassifier
 from representer.kernels import KmerKernel
 
 SETS = ("tf0", "tf1")
-OURS, LARGE = "SequenceClassifier", 10_000
+OURS = "SequenceClassifier"
 SPECTRUM, GAPPED, MISMATCH = "6-mers, SVM", "5 of 7 with gaps, SVM", "8-mers, 1 mismatch, SVM"
 OTHERS = {
     SPECTRUM: {"orders": (6,), "span": 6},
@@ -97,46 +98,14 @@ def measured(name: str, data: Path) -> dict[str, np.ndarray]:
     return {key: np.array(own) for key, own in found.items()}
 
 
-def drawn(count: int, steps: int) -> tuple[list[str], np.ndarray]:
-    """Return random DNA, of which every other sequence has a motif."""
-    letters = np.frombuffer(b"ACGT", np.uint8)
-    table_ = letters[np.random.default_rng(0).integers(0, 4, (count, steps))]
-    table_[1::2, steps // 2 - 5 : steps // 2 + 4] = np.frombuffer(b"TTGACTCAA", np.uint8)
-    return [row.tobytes().decode() for row in table_], np.arange(count) % 2
-
-
-def seconds_of(count: int, steps: int) -> float:
-    """Return the CPU seconds of training."""
-    X, y = drawn(count, steps)
-    started = time.process_time()
-    SequenceClassifier(answer="kernel", random_state=0, verbose=0, n_jobs=1).fit(X, y)
-    print(count, steps, f"{time.process_time() - started:.1f}", flush=True)
-    return time.process_time() - started
-
-
-def growth(large: int) -> str:
-    """Return seconds against the number of sequences and their length, with fitted exponents."""
-    rows = []
-    for what, cases in (
-        ("sequences of 100 bases, all inner products", [(n, 100) for n in (500, 1000, 2000)]),
-        ("sequences of 100 bases, counts", [(n, 100) for n in (5000, large)]),
-        ("bases of 300 sequences", [(300, t) for t in (100, 200, 400)]),
-    ):
-        sizes = [n if what.startswith("seq") else t for n, t in cases]
-        seconds = [seconds_of(*case) for case in cases]
-        rows.append((what, sizes, seconds))
-    return growth_table(rows)
-
-
 def main() -> None:
     """Measure and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--large", type=int, default=LARGE, help="the largest number of sequences")
     chosen, before = parser.parse_args(), load()
     jobs = [delayed(measured)(name, chosen.data) for name in SETS]
-    *both, grown = Parallel(n_jobs=3)([*jobs, delayed(growth)(chosen.large)])
+    both = Parallel(n_jobs=2)(jobs)
     found = dict(zip(SETS, both, strict=True))
     names = [*next(iter(found.values()))]
     found["mean"] = {key: np.mean([own[key] for own in found.values()], axis=0) for key in names}
@@ -162,9 +131,8 @@ def main() -> None:
         "the folds share training sequences, so the intervals are too narrow.",
         table(["set", "other", "difference", "interval"], paired, left=2),
         "## Growth\n\nTraining on random DNA, half of it with a motif. Up to 4,000 sequences, the "
-        "regression uses all inner products, beyond the counts. The exponent is the slope of the "
-        "logarithm of the seconds.",
-        grown,
+        f"regression uses all inner products, beyond the counts. {growth.ABOUT}",
+        growth.section(growth.SEQUENCES),
     )  # fmt: skip
 
 

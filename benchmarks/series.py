@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+import growth
 from machine import load
-from report import growth_table, table, write_page
+from report import table, write_page
 from representer.data.series import read_series_file
 from representer.estimators import SeriesClassifier
 from representer.tasks import series as task
@@ -109,27 +110,6 @@ def of_aeon(python: str, series: list[Any], y: np.ndarray, parts: list[Any]) -> 
         return [(100 * right, seconds) for right, seconds in np.load(result)]
 
 
-def growth() -> str:
-    """Return seconds against the number of series and their length, with fitted exponents."""
-    rng, rows = np.random.default_rng(0), []
-    for what, sizes in (("series of 200 steps", (100, 200, 400, 800)),
-                        ("steps of each of two series", (10_000, 100_000, 1_000_000))):  # fmt: skip
-        seconds = []
-        for size in sizes:
-            shape = (size, 200) if "series of" in what[:9] else (2, size)
-            X, y = rng.normal(size=shape), np.arange(shape[0]) % 2
-            started = time.process_time()
-            model = SeriesClassifier(num_features=1000, random_state=0, verbose=0, n_jobs=1)
-            if shape[0] == 2:
-                model._new_kernel().fit_transform([one[None] for one in X])
-            else:
-                model.fit(X, y)
-            seconds.append(time.process_time() - started)
-            print(what, size, seconds[-1], flush=True)
-        rows.append((what, sizes, seconds))
-    return growth_table(rows)
-
-
 def main() -> None:
     """Measure and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -170,8 +150,8 @@ def main() -> None:
         "narrow.",
         table(["set", "other", "difference", "interval"], paired, left=2),
         "## Growth\n\nTraining on many series, and the features of two long ones, with 1,000 "
-        "features. The exponent is the slope of the logarithm of the seconds.",
-        growth(),
+        f"features. {growth.ABOUT}",
+        growth.section(growth.SERIES),
     )  # fmt: skip
 
 

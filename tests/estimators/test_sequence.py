@@ -18,6 +18,7 @@ from representer.kernels import (
     DeepStringKernel,
     Gaussian,
     InversePolynomial,
+    KmerKernel,
     Polynomial,
     RandomWalkKernel,
     StringKernel,
@@ -228,6 +229,16 @@ def test_contributions_of_kmers_sum_to_the_score_and_stand_at_the_motif(of_dna):
             assert sum(by_place[start : start + 7]) > 0.5 * (own.score - own.baseline)
     details = of_dna.explanation_details(X[0], of_dna.explain(X[:1])[0])
     assert "".join(details["words"]) == X[0]
+
+
+def test_of_very_many_sequences_some_are_held_out(monkeypatch):
+    monkeypatch.setattr(KmerKernel, "most_rows", 50)
+    X, y = dna(400)
+    model = SequenceClassifier(**QUIET).fit(X, y)
+    assert model.score(*dna(60, seed=1)) > 0.85
+    numbers = [one.count("A") for one in X]
+    regressor = SequenceRegressor(**QUIET | {"orders": [1]}).fit(X, numbers)
+    assert regressor.score(X, numbers) > 0.4
 
 
 def test_the_motif_is_the_first_logo_of_its_class(of_dna):

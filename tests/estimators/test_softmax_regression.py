@@ -286,3 +286,15 @@ def test_the_stack_weighs_its_losses(monkeypatch):
     model.fit(TEXTS, LABELS, sample_weight=WEIGHTS)
     sizes = np.unique(seen[0].weights)
     assert sizes[-1] / sizes[0] == pytest.approx(9)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_ridge_regression_by_inner_products_is_that_by_features(is_weighted):
+    x, labels = problem(3)
+    signs = 2 * np.eye(3)[labels] - 1
+    weights = 0.5 + (np.arange(120) % 3)[:, None] if is_weighted else None
+    by_features = linear_models.ridge_path(x.toarray(), signs, weights)
+    by_products = linear_models.ridge_path(x, signs, weights)
+    for penalty in (0.01, 1.0, 100.0):
+        for one, other in zip(by_features(penalty), by_products(penalty), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-9)

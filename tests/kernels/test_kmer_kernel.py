@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from representer.errors import ArgumentError, DataError
 from representer.kernels import KmerKernel
@@ -17,7 +18,7 @@ from representer.kernels.alphabets import (
     similarities,
     substitution_scores,
 )
-from representer.kernels.kmer_kernel import Letters
+from representer.kernels.kmer_kernel import Letters, inner_products
 
 SMALL: dict[str, Any] = {"orders": (2,), "span": 4, "num_patterns": 3, "alphabet": "dna"}
 READS = ["ACGTTGA", "ttgacNgt", "GRACGT", "A", "", "CCGTAACG"]
@@ -117,6 +118,24 @@ def test_strands_are_chosen_by_left_out_errors():
     as_one = [x[:10] + ("GATTACA" if row % 2 else "TGTAATC") + x[17:] for row, x in enumerate(X)]
     assert kernel.fit(as_one, y).strands_ == "one"
     assert kernel.fit(planted).strands_ == "one"  # without targets
+
+
+@pytest.mark.parametrize("options", [{}, {"base": "mismatch"}, {"strands": "both"}])
+def test_features_do_not_depend_on_how_many_sequences_are_in_memory(monkeypatch, options):
+    whole, blocks = (KmerKernel(**SMALL | options) for _ in range(2))
+    expected = whole.fit_transform(READS)
+    monkeypatch.setattr("representer.kernels.kmer_kernel._BLOCK", 6)
+    features = blocks.fit_transform(READS)
+    np.testing.assert_array_equal(whole.codes_, blocks.codes_)
+    assert abs(features - expected).max() < 1e-14
+    assert abs(blocks.transform(READS) - expected).max() < 1e-14
+    assert blocks.transform([]).shape == (0, whole.width)
+
+
+def test_inner_products_are_computed_on_one_side_of_the_diagonal():
+    rows = sparse.random_array((19, 30), density=0.2, format="csr", rng=0)
+    expected = rows.toarray() @ rows.toarray().T
+    np.testing.assert_allclose(inner_products(rows), expected, atol=1e-14)
 
 
 def test_tokens_of_any_kind_are_letters_and_unknown_ones_match_nothing():

@@ -178,8 +178,7 @@ class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
         whole = (KERNEL, NETWORK) if getattr(self, "kernel", None) else (KERNEL,)
         return Places.numbered(self.node_names(graph), f"whole {self.noun}", nouns, whole)
 
-    @property
-    def leaves_one_out(self) -> bool:
+    def leaves_one_out(self, count: int) -> bool:
         is_process = isinstance(self._new_kernel(), SubtreeKernel)
         return is_process and all(isinstance(y, Numbers) for y in columns_of(self.target_))
 

@@ -560,7 +560,8 @@ def fit_targets(
     small or the training part has groups, by cross-validation. Without a validation part, the
     weights are those of `Pool.unvalidated`. A process alone needs none: each row is left out once.
     """
-    if not estimator.has_network and not groups and estimator.leaves_one_out:
+    count = len(train[1]) + len(valid[1])
+    if not estimator.has_network and not groups and estimator.leaves_one_out(count):
         pairs = [w for w in (weights["train"], weights["valid"]) if w is not None]
         joined = np.concatenate([train[1], valid[1]])
         train, valid = ([*train[0], *valid[0]], joined), ([], valid[1][:0])

@@ -37,6 +37,7 @@ from representer.estimators.many_classes import (
     solved,
 )
 from representer.estimators.targets import Classes, Column, Moments, Numbers, splits_of
+from representer.kernels.kmer_kernel import inner_products
 from representer.storage.run import RunFiles, RunFolder
 
 JITTER = 1e-12
@@ -126,8 +127,7 @@ def compressed(kernel: Any, features: Features, *, is_exact: bool = False) -> Ro
     is_sparse = not isinstance(features, np.ndarray)
     if width <= count or (is_sparse and count > getattr(kernel, "most_rows", 0)):
         return features, None
-    gram: Any = features @ features.T
-    values, vectors = np.linalg.eigh(gram.toarray() if is_sparse else gram)
+    values, vectors = np.linalg.eigh(inner_products(features))
     is_kept = values > values[-1] * 1e-12  # the others are rounding errors
     lengths = np.sqrt(values[is_kept])
     rows, combinations = vectors[:, is_kept] * lengths, (vectors[:, is_kept] / lengths).T
@@ -484,10 +484,9 @@ def fit_machine(
         parts = objects, values, count, groups, weights, digests
         return _fit_process(kernels[0], target, *parts)
     is_column = isinstance(target, Classes | Numbers)
-    if getattr(kernels[0], "leaves_one_out", False) and groups is None and is_column:
-        machine = _fit_left_out(kernels, target, objects, values, count, weights)
-        if machine is not None:
-            return machine
+    most = getattr(kernels[0], "leaves_one_out", 0)
+    if len(values) <= most and groups is None and is_column:
+        return _fit_left_out(kernels, target, objects, values, count, weights)
     if has_many(target) and not hasattr(kernels[0], "whitening"):
         return _fit_many(kernels[0], target, objects, values, count, groups, weights, digests)
     splits: list[Fold] = []
@@ -517,28 +516,26 @@ def fit_machine(
 def _fit_left_out(
     kernels: Sequence[Any], target: Column, objects: Any, values: NDArray[Any], count: int,
     weights: NDArray[np.float64] | None,
-) -> tuple[KernelMachine, Moments] | None:  # fmt: skip
+) -> tuple[KernelMachine, Moments]:  # fmt: skip
     """Return a ridge regression whose kernel and C have the smallest loss of left-out scores.
 
     It is that of logits or, of kernels ``by_errors``, the square of their errors. Beside it come
-    these scores. None is returned of features that are not dense.
+    these scores.
     """
     least, best = np.inf, None
     for kernel in kernels:
-        rows = fitted_rows(kernel, target, objects, values)
-        if not isinstance(rows[0], np.ndarray):
-            return None
-        solve = left_out_solver(target, rows[0], values, weights)
+        features = kernel.fit_transform(objects, as_columns(target, values))
+        solve = left_out_solver(target, features, values, weights)
         for penalty in LEFT_OUT_CANDIDATES:
             fit = solve(penalty)
             loss = fit.error
             if not getattr(kernel, "by_errors", False):
                 loss = target.metrics(fit.scores, values, weights)["valid_loss"]
             if loss < least:
-                least, best = loss, (kernel, rows, fit, penalty)
+                least, best = loss, (kernel, features, fit, penalty)
     assert best is not None
-    kernel, rows, fit, penalty = best
-    machine = KernelMachine.solved(kernel, target, rows, fit.solution, penalty)
+    kernel, features, fit, penalty = best
+    machine = KernelMachine.solved(kernel, target, (features, None), fit.solution, penalty)
     held_out = fit.scores[count:] if count < len(values) else fit.scores
     return machine, (held_out, np.zeros_like(held_out))
 

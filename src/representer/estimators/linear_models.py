@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.many_classes import CentroidCoefficients
 from representer.estimators.targets import Classes, Column
+from representer.kernels.kmer_kernel import inner_products
 from representer.machine import limited, threads_for
 
 # Softmax regression by Newton's method with conjugate gradients.
@@ -172,9 +173,9 @@ def _tensor(matrix: Any) -> Tensor:
     """Return a sparse matrix as a tensor in float32."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # "in beta state"
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int32)),
-            torch.from_numpy(matrix.indices.astype(np.int32)),
-            torch.from_numpy(matrix.data.astype(np.float32)),
+            torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
+            torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
+            torch.from_numpy(matrix.data.astype(np.float32, copy=False)),
             size=matrix.shape,
         )
 
@@ -230,9 +231,11 @@ def solver(
         mean = np.average(standardized, axis=0, weights=weights)
         return lambda penalty: (np.zeros((len(mean), 0)), mean)
 
+    exact: Any = features.astype(np.float64, copy=False)
+
     def ridge(penalty: float) -> Solution:
         of_rows = None if weights is None else weights[:, 0]
-        model = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(features, standardized, of_rows)
+        model = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(exact, standardized, of_rows)
         coefficients = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
         return coefficients, np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
 
@@ -285,31 +288,50 @@ LeftOut = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
 def ridge_path(
-    features: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    weights: NDArray[np.float64] | None = None,
+    features: Features, targets: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> Callable[[float], LeftOut]:
     """Return the function from C to coefficients ``(K, F)``, intercepts, and left-out scores.
 
     The scores ``(N, K)`` are those that each object has by the regression without it, which are
-    exact.
+    exact. Of features that are sparse, or more than N, all inner products are computed.
     """
     weights = np.ones((len(targets), 1)) if weights is None else weights
-    roots = np.sqrt(weights)
-    mean, base = (np.average(table, axis=0, weights=weights[:, 0]) for table in (features, targets))
-    x = (features - mean) * roots
-    values, vectors = np.linalg.eigh(x.T @ x)
-    rows = x @ vectors
-    projected, squares = rows.T @ (roots * (targets - base)), rows**2
+    roots, shares = np.sqrt(weights), weights / weights.sum()
+    base = np.average(targets, axis=0, weights=weights[:, 0])
+    residuals = roots * (targets - base)
+    shape: Any = features.shape
+    if isinstance(features, np.ndarray) and shape[1] <= shape[0]:
+        mean = np.average(features, axis=0, weights=weights[:, 0])
+        x = (features - mean) * roots
+        values, vectors = np.linalg.eigh(x.T @ x)
+        rows = x @ vectors
+        projected, squares = rows.T @ residuals, rows**2
+
+        def solve(shrunk: NDArray[np.float64]) -> LeftOut:
+            coefficients = vectors @ (projected / shrunk)
+            intercepts = base - mean @ coefficients
+            fit = features @ coefficients + intercepts
+            return coefficients.T, intercepts, fit
+
+    else:
+        gram = inner_products(features)
+        means = gram @ shares  # of the inner products with each object
+        centered = (gram - means - means.T + means.T @ shares) * roots * roots.T
+        values, vectors = np.linalg.eigh(centered)
+        values = np.maximum(values, 0)
+        projected, squares = vectors.T @ residuals, vectors**2 * values
+
+        def solve(shrunk: NDArray[np.float64]) -> LeftOut:
+            of_objects = roots * (vectors @ (projected / shrunk))  # which sum to 0
+            intercepts = base - means[:, 0] @ of_objects
+            return (features.T @ of_objects).T, intercepts, gram @ of_objects + intercepts
 
     def fit(penalty: float) -> LeftOut:
         shrunk = np.maximum(values, 0)[:, None] + 1 / (2 * penalty)
-        coefficients = vectors @ (projected / shrunk)
-        intercepts = base - mean @ coefficients
-        leverages = weights / weights.sum() + squares @ (1 / shrunk)
-        residuals = targets - features @ coefficients - intercepts
-        without = targets - residuals / np.maximum(1 - leverages, 1e-9)
-        return coefficients.T, intercepts, without
+        coefficients, intercepts, fit = solve(shrunk)
+        leverages = shares + squares @ (1 / shrunk)
+        without = targets - (targets - fit) / np.maximum(1 - leverages, 1e-9)
+        return coefficients, intercepts, without
 
     return fit
 
@@ -323,7 +345,7 @@ class LeftOutFit(NamedTuple):
 
 
 def left_out_solver(
-    target: Column, features: NDArray[np.float64], values: NDArray[Any],
+    target: Column, features: Features, values: NDArray[Any],
     weights: NDArray[np.float64] | None = None,
 ) -> Callable[[float], LeftOutFit]:  # fmt: skip
     """Return the function from C to a ridge regression and left-out scores, see `ridge_path`.

@@ -126,10 +126,9 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
         """True if the kernel half counts k-mers: there are tokens, and no kernel of the user's."""
         return self.kernel is None and bool(self.inputs_.alphabet)
 
-    @property
-    def leaves_one_out(self) -> bool:
-        """True of k-mers: each sequence is predicted by a ridge regression without it."""
-        return self.has_kmers
+    def leaves_one_out(self, count: int) -> bool:
+        """Return True of k-mers, unless there are so many sequences that some are held out."""
+        return self.has_kmers and count <= self._new_kernel().leaves_one_out
 
     def _new_kernel(self) -> Any:
         if not self.has_kmers:

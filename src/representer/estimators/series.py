@@ -220,9 +220,8 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
     def _new_kernel(self, candidate: int = -1) -> ConvolutionKernel:
         return ConvolutionKernel(self.num_features, self.candidates[candidate])
 
-    @property
-    def leaves_one_out(self) -> bool:
-        """True: views and penalty are chosen by ridge regressions without each series."""
+    def leaves_one_out(self, count: int) -> bool:
+        """Return True: views and penalty are chosen by ridge regressions without each series."""
         return True
 
     def kernel_candidates(self, objects: Any) -> list[ConvolutionKernel]:

@@ -140,9 +140,8 @@ class SupervisedEstimator(Estimator):
         """Return objects as the kernel takes them: a sequence that can be sliced."""
         return objects
 
-    @property
-    def leaves_one_out(self) -> bool:
-        """True if the kernel machine of numbers predicts each row by a machine without it."""
+    def leaves_one_out(self, count: int) -> bool:
+        """Return True if the kernel machine predicts each of its rows by a machine without it."""
         return False
 
     @abstractmethod

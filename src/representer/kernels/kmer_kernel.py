@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import product
+from itertools import pairwise, product
 from math import comb, prod
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -25,6 +25,7 @@ MOST_OPTIONS = 256  # k-mers that the ambiguous letters of one stand for
 _MOST_CODES = 2**62
 _MOST_DENSE = 2**14  # k-mers of a pattern, where letters are similar
 _MOST_VALUES = 2**27  # k-mers of all sequences; of more, fewer patterns are read
+_BLOCK = 2**18  # letters of sequences whose k-mers are in memory together
 _CHOSEN_ON, _CHOSEN_BY = 1000, 6  # sequences on which strands are compared, and patterns
 _RIDGE = tuple(2.0**k for k in range(-7, 7))
 _WITH_STRANDS = ("dna", "rna")  # in which codes k and 3 - k are complements
@@ -173,7 +174,6 @@ class KmerKernel(Kernel):
     """
 
     by_squares: ClassVar[bool] = True  # classes are separated by ridge regression
-    leaves_one_out: ClassVar[bool] = True  # which chooses its penalty by left-out scores
     most_rows: ClassVar[int] = 4000  # sequences up to which a Gram matrix replaces the features
 
     def __init__(
@@ -190,6 +190,11 @@ class KmerKernel(Kernel):
         self.pooling = pooling
         self.position = position
         self.check()
+
+    @property
+    def leaves_one_out(self) -> float:
+        """Most sequences for which left-out scores, of dense rows, choose the penalty."""
+        return self.most_rows if self.base == "one-hot" else np.inf
 
     @property
     def objects(self) -> Objects:
@@ -235,20 +240,21 @@ class KmerKernel(Kernel):
         self.patterns_, self.strands_ = self._drawn(X), self.strands
         if self.strands == "auto":
             self.strands_ = self._chosen(X, targets) if has_strands else "one"
-        blocks, codes, read = list[Any](), list[NDArray[np.int64]](), self._read(X)
-        for k in range(len(self.patterns_)):
-            listed = [*self._windows(read, k)]
-            if self.base == "one-hot":
-                codes.append(np.unique(np.concatenate([entry.codes for entry in listed])))
-            blocks.append(self._block(len(X), k, listed, codes[-1] if codes else None))
-        self.codes_ = np.concatenate(codes) if codes else np.zeros(0, np.int64)
-        self.ends_ = np.cumsum([block.shape[1] for block in blocks])
-        return self._joined(blocks)
+        if self.base == "one-hot":
+            listed = self._kmers(X)
+            self.codes_ = np.concatenate(listed)
+            widths = [len(codes) for codes in listed]
+        else:
+            self.codes_, size = np.zeros(0, np.int64), self._vectors().shape[1]
+            widths = [size ** len(pattern.places) for pattern in self.patterns_]
+        self.ends_ = np.cumsum(widths)
+        # of very many, half the memory; a regression on them rounds alike
+        return self._features(X, np.float32 if len(X) > self.most_rows else np.float64)
 
     def transform(self, X: Sequence[Any]) -> Any:
         """Return the features ``(N, F)``, sparse with the base ``"one-hot"``."""
         check_is_fitted(self)
-        return self._joined(self._blocks(X))
+        return self._features(X, np.float64)
 
     @property
     def width(self) -> int:
@@ -398,8 +404,7 @@ class KmerKernel(Kernel):
                 num_patterns=min(self.num_patterns, _CHOSEN_BY),
             )  # fmt: skip
             features = again.fit_transform(some)
-            gram = features @ features.T
-            values, vectors = np.linalg.eigh(gram.toarray() if sparse.issparse(gram) else gram)
+            values, vectors = np.linalg.eigh(inner_products(features))
             projected = vectors.T @ truth
             for ridge in _RIDGE:
                 kept = np.maximum(values, 0) / (np.maximum(values, 0) + ridge)
@@ -422,6 +427,21 @@ class KmerKernel(Kernel):
         rest = np.repeat(lengths, lengths) - positions
         flat = [np.concatenate(entry) if entry else np.zeros(0, np.int64) for entry in strands]
         return _Read(flat, owners, positions, rest)
+
+    def _kmers(self, X: Sequence[Any]) -> list[NDArray[np.int64]]:
+        """Return the codes of the k-mers of each pattern that occur, in order."""
+        listed = [np.zeros(0, np.int64) for _ in self.patterns_]
+        for some in _in_blocks(X):
+            read = self._read(some)
+            for k, before in enumerate(listed):
+                codes = [before, *(entry.codes for entry in self._windows(read, k))]
+                listed[k] = np.unique(np.concatenate(codes))
+        return listed
+
+    def _features(self, X: Sequence[Any], dtype: Any) -> Any:
+        """Return the features ``(N, F)``, computed for a block of sequences at a time."""
+        pieces = [self._joined(self._blocks(some)).astype(dtype) for some in _in_blocks(X)]
+        return _stacked(pieces) if self.base == "one-hot" else np.concatenate(pieces)
 
     def _windows(self, read: _Read, k: int) -> Iterator[_Windows]:
         """Yield the k-mers of a pattern, those of each strand."""
@@ -496,11 +516,12 @@ class KmerKernel(Kernel):
         vectors = self._vectors()
         counts = sparse.csr_array((weights, (rows, listed)), shape=(count, size**order))
         parts = []
-        for start in range(0, count, 500):
-            moments = counts[start : start + 500].toarray().reshape(-1, *(size,) * order)
+        for start in range(0, max(1, count), 500):
+            some = counts[start : start + 500].toarray()
+            moments = some.reshape(len(some), *(size,) * order)
             for _ in range(order):  # each contraction moves its axis to the end
                 moments = np.tensordot(moments, vectors, (1, 0))
-            parts.append(moments.reshape(len(moments), -1))
+            parts.append(moments.reshape(len(some), vectors.shape[1] ** order))
         return np.concatenate(parts)
 
     def _vectors(self) -> NDArray[np.float64]:
@@ -559,6 +580,44 @@ class _Windows(NamedTuple):
     starts: NDArray[np.int64]
     codes: NDArray[np.int64]
     weights: NDArray[np.float64]
+
+
+def inner_products(features: Any) -> NDArray[np.float64]:
+    """Return the inner products of the rows of features, perhaps sparse ones ``(N, N)``."""
+    if isinstance(features, np.ndarray):
+        return features @ features.T
+    count = features.shape[0]
+    gram, step = np.empty((count, count)), max(1, count // 8)
+    for start in range(0, count, step):  # only those on one side of the diagonal are computed
+        block: Any = features[start : start + step] @ features[start:].T
+        gram[start : start + step, start:] = block.toarray()
+        gram[start:, start : start + step] = gram[start : start + step, start:].T
+    return gram
+
+
+def _in_blocks(X: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yield successive sequences of about `_BLOCK` letters together; at least one block."""
+    ends = np.cumsum([len(item) for item in X])
+    starts = np.flatnonzero(np.diff(ends // _BLOCK, prepend=0)).tolist()
+    bounds = sorted({0, *starts, len(X)})
+    for start, end in pairwise(bounds) if len(X) else [(0, 0)]:
+        yield X[start:end]
+
+
+def _stacked(pieces: list[Any]) -> Any:
+    """Return sparse rows below each other; the list is emptied, so that memory has them once."""
+    if len(pieces) == 1:
+        return pieces[0]
+    width, lengths = pieces[0].shape[1], [np.diff(piece.indptr) for piece in pieces]
+    ends = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    data, columns = np.empty(ends[-1], pieces[0].dtype), np.empty(ends[-1], np.int32)
+    start, shape = 0, (len(ends) - 1, width)
+    for piece in iter(lambda: pieces.pop(0) if pieces else None, None):
+        end = start + piece.nnz
+        data[start:end], columns[start:end] = piece.data, piece.indices
+        start = end
+    ends = ends.astype(np.int32 if ends[-1] < 2**31 else np.int64)
+    return sparse.csr_array((data, columns, ends), shape=shape)
 
 
 def _maxima(keys: NDArray[np.int64], weights: NDArray[Any]) -> NDArray[Any]:

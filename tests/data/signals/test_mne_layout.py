@@ -47,11 +47,12 @@ def test_invalid_tags_are_rejected(tmp_path, name, content, problem):
 
 
 @pytest.mark.parametrize("name", ["a.fif", "a.fif.gz"])
-def test_valid_tags_pass(tmp_path, name):
+def test_valid_tags_pass_and_a_cut_file_does_not(tmp_path, name):
     listed = tag(102, struct.pack(">iIii", 100, 31, 20, 0))
-    check_fif(
-        written(tmp_path / name, tag(100, bytes(20)) + tag(101, struct.pack(">i", 56)) + listed)
-    )
+    valid = tag(100, bytes(20)) + tag(101, struct.pack(">i", 56)) + listed
+    check_fif(written(tmp_path / name, valid))
+    with pytest.raises(ValueError, match="directory of tags is damaged"):
+        check_fif(written(tmp_path / name, valid[:-4]))
     check_fif(written(tmp_path / name, START + tag(108, bytes(3), following=-1)))
 
 
