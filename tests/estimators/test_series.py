@@ -149,3 +149,59 @@ def test_other_channels_and_wrong_parameters_are_refused(fitted):
 def test_a_series_without_values_gets_a_warning(fitted):
     with pytest.warns(UserWarning, match="nothing that training had"):
         fitted.predict([np.full((2, 4), np.nan)])
+
+
+GAPS = np.random.default_rng(3).random((2, 40)) < 0.3
+
+
+@pytest.mark.parametrize(("channels", "views", "gaps"), [
+    (1, [("share",)], None), (2, [("share", "values")], None), (2, [("share", "excess")], GAPS),
+    (2, [("share", "values")], GAPS),
+])  # fmt: skip
+def test_a_stream_predicts_what_the_series_so_far_is_predicted(monkeypatch, channels, views, gaps):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(channels, 30 + k % 7)) for k in range(24)]
+    for one in X[::2]:
+        one[0, 10:15] += 4
+    monkeypatch.setattr(SeriesClassifier, "candidates", views)
+    model = SeriesClassifier(num_features=800, random_state=0, verbose=0).fit(X, [0, 1] * 12)
+    series = rng.normal(size=(channels, 40)).cumsum(1)
+    if gaps is not None:
+        series[gaps] = np.nan
+        series[:, [0, 20, 21, 39]] = np.nan
+        series[1, :6] = np.nan
+    stream = model.stream()
+    for _ in range(2):
+        for t in range(40):
+            chances = stream.step(series[:, t])
+            if np.isnan(series[:, : t + 1]).all():
+                assert chances is None
+            else:
+                (expected,) = model.predict_proba([series[:, : t + 1]])
+                np.testing.assert_allclose(chances, expected, atol=1e-9)
+        assert stream.steps == 40
+        stream.reset()
+
+
+def test_a_stream_of_a_regressor_predicts_numbers():
+    X = np.random.default_rng(0).normal(size=(20, 30))
+    model = SeriesRegressor(num_features=500, random_state=0, verbose=0).fit(X, X.std(1))
+    stream = model.stream()
+    for t, value in enumerate(X[0].tolist()):
+        expected = model.predict(X[:1, : t + 1])[0]
+        assert stream.step(value) == pytest.approx(expected, abs=1e-9)
+
+
+def test_what_a_stream_cannot_do_is_named():
+    X, y = np.random.default_rng(0).normal(size=(20, 30)), [0, 1] * 10
+    quiet = {"num_features": 200, "random_state": 0, "verbose": 0}
+    whole = SeriesClassifier(standardize="series", **quiet).fit(X, y)
+    with pytest.raises(ArgumentError, match=r"standardize .*does not know the whole series"):
+        whole.stream()
+    network = SeriesClassifier(answer="network", epochs=1, **quiet).fit(X, y)
+    with pytest.raises(ArgumentError, match=r"answer .*for a stream"):
+        network.stream()
+    stream = SeriesClassifier(**quiet).fit(X, y).stream()
+    for values in ([1.0, 2.0], np.inf):
+        with pytest.raises(DataError, match="for each of 1 channels"):
+            stream.step(values)

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from representer.errors import DataError, KindError
+from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators.explanation import (
     KERNEL,
     NETWORK,
@@ -27,7 +28,14 @@ from representer.estimators.parameters import SeriesParameters
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import MemoryLedger, stack_readout
-from representer.kernels.convolution_kernel import EXCESS, SHARE, VALUES, ConvolutionKernel
+from representer.kernels.convolution_kernel import (
+    EXCESS,
+    SHARE,
+    VALUES,
+    ConvolutionKernel,
+    ConvolutionStream,
+    Responses,
+)
 from representer.kernels.sequences import as_sequence, has_columns
 from representer.models.sequence_classifier import SeriesNetwork, SeriesNetworkConfig
 from representer.nn.recurrent.machine import RecurrentKernelMachine
@@ -192,11 +200,20 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
     inputs_: SeriesInputs
     network_: SeriesNetwork
 
-    def _check_objects(self, X: Any) -> list[Series]:
-        return read_series(X)
+    def _check_objects(self, X: Any) -> Any:
+        return X if isinstance(X, Responses) else read_series(X)
 
-    def _has_content(self, one: Series) -> bool:
-        return not bool(np.isnan(one).all())
+    def _has_content(self, one: Any) -> bool:
+        return isinstance(one, Responses) or not bool(np.isnan(one).all())
+
+    def stream(self) -> SeriesStream:
+        """Return a reader of one series, step by step, with a prediction after each.
+
+        Raises:
+            ArgumentError: The estimator has a network, several targets, or series that are
+                standardized as a whole.
+        """
+        return SeriesStream(self)
 
     def learn_inputs(self, objects: Sequence[Series], seed: int) -> SeriesInputs:
         return SeriesInputs.learn(self.standardize, objects)
@@ -228,6 +245,8 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         return [self._new_kernel(k) for k in range(len(self.candidates))]
 
     def kernel_objects(self, objects: Any) -> Any:
+        if isinstance(objects, Responses):
+            return objects
         series = self.inputs_.encode(objects)
         return series if self.machines_ else self._new_kernel().read(series)
 
@@ -289,6 +308,82 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
             "shown": shown.tolist(),
             "by_step": sums.tolist(),
         }
+
+
+class SeriesStream:
+    """Reads one series step by step, with the prediction for the series so far after each.
+
+    The predictions are those of `predict_proba`, or `predict` of a regressor, for these steps. Time
+    does not depend on the number of steps before. A missing value is the one before it until the
+    next one comes, which interpolates; the steps without any value wait for the next with one.
+
+    Args:
+        model: A fitted `SeriesClassifier` or `SeriesRegressor` whose kernel predicts alone, for one target. ``standardize="series"``
+            needs whole series.
+
+    Raises:
+        ArgumentError: For other estimators.
+
+    Attributes:
+        steps: Number of steps read since the last `reset`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        check_is_fitted(model)
+        if len(model.targets_) > 1 or model.machine_ is None or model.targets_[0].pool.network:
+            raise ArgumentError("answer", model.answer, "'kernel', and one target, for a stream")
+        if not model.inputs_.means:
+            expected = "'training' or 'none' for a stream, which does not know the whole series"
+            raise ArgumentError("standardize", model.standardize, expected)
+        self._model = model
+        self._predict = getattr(model, "predict_proba", self._model.predict)
+        self.reset()
+
+    def reset(self) -> None:
+        """Start a new series."""
+        count = self._model.inputs_.num_channels
+        self._stream = ConvolutionStream(self._model.machine_.kernel, count)
+        self._last = np.full(count, -1)  # the last step with a value of each channel
+        self._filled, self._prediction = np.full((count, 64), np.nan), None
+        self.steps = 0
+
+    def step(self, values: Any) -> Any:
+        """Return the prediction after one step more.
+
+        Args:
+            values: A number, or one for each channel ``(C,)``; NaN where a value is missing.
+
+        Returns:
+            The probability of each class ``(classes,)``, or a number; None before the first value.
+
+        Raises:
+            DataError: The values are not those of the channels, or infinite.
+        """
+        inputs = self._model.inputs_
+        row = np.atleast_1d(np.asarray(values, np.float64))
+        if row.shape != (inputs.num_channels,) or np.isinf(row).any():
+            problem = f"a step has the values {values!r}"
+            fix = f"Give a finite number, or NaN, for each of {inputs.num_channels} channels."
+            raise DataError(problem, fix=fix)
+        t, is_there = self.steps, ~np.isnan(row)
+        self.steps += 1
+        if self._filled.shape[1] <= t:
+            self._filled = np.concatenate([self._filled, np.full_like(self._filled, np.nan)], 1)
+        self._filled[:, t] = np.where(is_there, row, self._filled[:, t - 1] if t else np.nan)
+        if not is_there.any():
+            return self._prediction
+        for c in np.flatnonzero(is_there & (self._last < t - 1)):
+            last = self._last[c]
+            ends = [last, t] if last >= 0 else [t]
+            gap = np.arange(last + 1, t)
+            self._filled[c, gap] = np.interp(gap, ends, self._filled[c, ends])
+        start = min(self._stream.steps, int(self._last[is_there].min()) + 1)
+        self._last[is_there] = t
+        means, scales = np.array(inputs.means)[:, None], np.array(inputs.scales)[:, None]
+        values = np.nan_to_num((self._filled[:, start : t + 1] - means) / scales)
+        responses = self._stream.replace(start, values.astype(np.float32))
+        (self._prediction,) = self._predict(responses)
+        return self._prediction
 
 
 def _steps(where: tuple[int, ...], part: str) -> list[tuple[int, ...]]:

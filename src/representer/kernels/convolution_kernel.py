@@ -303,15 +303,100 @@ class ConvolutionKernel(StandardizedKernel):
         return banks
 
 
+class ConvolutionStream:
+    """The features of one series as it grows, without reading all of it again.
+
+    A value changes, of each filter, the nine outputs that read it at most; their old counts are
+    subtracted, the new ones added. So the time of a step does not depend on the number of steps
+    before. The values are kept, for the filters and for values that change later.
+
+    Args:
+        kernel: The fitted kernel.
+        num_channels: C.
+    """
+
+    def __init__(self, kernel: ConvolutionKernel, num_channels: int) -> None:
+        self._kernel, self.steps = kernel, 0
+        self._totals = np.zeros((num_channels, 1))  # sums of the values before each step
+        self._tables = {source: np.zeros((num_channels, 0), np.float32) for source in _SOURCES}
+        counted = [view for view in kernel.views if view != VALUES]
+        shapes = [bank.thresholds.shape for bank in kernel.banks_]
+        self._sums = {view: [np.zeros(shape) for shape in shapes] for view in counted}
+
+    def replace(self, start: int, values: NDArray[np.float32]) -> Responses:
+        """Set the values from a step to the last one, and return the features.
+
+        Args:
+            start: The first step that changes, or the number of steps so far.
+            values: ``(C, steps)``.
+        """
+        before, self.steps = self.steps, start + values.shape[1]
+        changed = np.arange(start, self.steps)
+        self._change(changed, before, -1)
+        for source, table in self._tables.items():
+            if table.shape[1] < self.steps:
+                room = np.zeros((len(table), 2 * self.steps - table.shape[1]), np.float32)
+                self._tables[source] = np.concatenate([table, room], axis=1)
+        room = np.zeros((len(values), max(0, 2 * self.steps + 1 - self._totals.shape[1])))
+        self._totals = np.concatenate([self._totals, room], 1) if room.size else self._totals
+        table, differences = (self._tables[source] for source in _SOURCES)
+        table[:, start : self.steps] = values
+        first = max(start, 1)
+        differences[:, first : self.steps] = np.diff(table[:, first - 1 : self.steps])
+        for t in changed:
+            self._totals[:, t + 1] = self._totals[:, t] + table[:, t]
+        self._change(changed, self.steps, 1)
+        views = {
+            view: np.concatenate([entry.ravel() for entry in sums])[None] / self.steps
+            for view, sums in self._sums.items()
+        }
+        times = self._kernel.times_
+        if VALUES in self._kernel.views:
+            views[VALUES] = _means(self._totals[:, : self.steps + 1], times).reshape(1, -1)
+        return Responses(self._kernel.banks_, times, views)
+
+    def _change(self, changed: NDArray[np.intp], steps: int, sign: int) -> None:
+        """Add the counts of the outputs that read some steps of a series, or subtract them."""
+        offsets = np.arange(TAPS) - (TAPS - 1) // 2
+        triples = np.array([*TRIPLES, (0, 0, 0)])
+        for k, bank in enumerate(self._kernel.banks_ if self._sums else ()):
+            outputs = np.unique(changed[:, None] - offsets * bank.dilation)
+            outputs = outputs[(outputs >= 0) & (outputs < steps)]
+            places = outputs + (offsets * bank.dilation)[:, None]
+            is_inside = (places >= 0) & (places < steps)
+            table = self._tables[bank.source]
+            if not len(outputs):
+                continue
+            taps = np.where(is_inside, table[:, np.where(is_inside, places, 0)], np.float32(0))
+            total = sum((taps[:, tap] for tap in range(1, TAPS)), taps[:, 0])[bank.channels]
+            a, b, c = (taps[bank.channels, taps_of] for taps_of in triples[bank.filters].T)
+            is_mean = (bank.filters == len(TRIPLES))[:, None]
+            z = np.where(is_mean, total / np.float32(TAPS), (a + b + c) * np.float32(3) - total)
+            above = z[:, None] - bank.thresholds[..., None]
+            for view, sums in self._sums.items():
+                exceeds = z[:, None] > bank.thresholds[..., None]
+                entry = exceeds if view == SHARE else np.maximum(above, 0)
+                sums[k] += sign * entry.sum(-1, dtype=np.float64)
+
+
 def spans(x: NDArray[Any], times: int) -> NDArray[np.float64]:
     """Return the means of equal spans of the steps of a series, from ``(C, T)`` to ``(C, S)``.
 
     A step in two spans belongs to both in parts.
     """
-    steps = x.shape[1]
-    totals = np.pad(np.cumsum(x, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
-    ends, whole = np.linspace(0, steps, times + 1), np.arange(steps + 1)
-    return np.array([np.diff(np.interp(ends, whole, row)) for row in totals]) * (times / steps)
+    return _means(np.pad(np.cumsum(x, axis=1, dtype=np.float64), ((0, 0), (1, 0))), times)
+
+
+def _means(totals: NDArray[np.float64], times: int) -> NDArray[np.float64]:
+    """Return the means of equal spans from the sums of the values before each step ``(C, T + 1)``.
+
+    The sums between two steps are interpolated.
+    """
+    steps = totals.shape[1] - 1
+    ends = np.linspace(0, steps, times + 1)
+    left = np.minimum(ends.astype(np.int64), steps - 1)
+    between = totals[:, left] + (ends - left) * (totals[:, left + 1] - totals[:, left])
+    return np.diff(between) * (times / steps)
 
 
 def of_steps(coefficients: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
