@@ -34,7 +34,7 @@ FORBIDDEN_WORDS = {  # in two parts each, so that this file may be searched too
 }
 # Modules that tests reach by commands, methods and recipes alone.
 REACHED = {
-    "src/representer/cli/info.py", "src/representer/cli/use.py",
+    "src/representer/cli/use.py",
     "src/representer/explain/checks.py",
     "src/representer/kernels/examples.py", "src/representer/nn/has_kernel.py",
     "src/representer/tasks/graph_options.py", "src/representer/tasks/sequence_options.py",

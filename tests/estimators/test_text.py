@@ -18,10 +18,10 @@ from representer.data.text import Vocabulary, cooccurrence_vectors, tokenize
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.fitting import validation_fraction
-from representer.estimators.ngram_contributions import with_gaps
 from representer.estimators.targets import Classes, splits_of
 from representer.estimators.text import TextInputs, TextModel, Tokenizer, evidence_of
 from representer.explain import reference_card, stack_readout
+from representer.explain.stacks import with_gaps
 from representer.models import (
     SequenceClassifierConfig,
     SequenceNetwork,

@@ -28,10 +28,9 @@ from representer.estimators import (
     TextRegressor,
 )
 from representer.export import export_run, scores
-from representer.export.bundle import bundled
 from representer.export.content import word_rules
 from representer.export.programs import TOLERANCE
-from representer.export.runs import PROGRAMS
+from representer.export.runs import PROGRAMS, bundled
 
 from .conftest import LABELS, TEXTS, Exported
 

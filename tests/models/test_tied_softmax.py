@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.errors import KindError, ShapeError
-from representer.models import TiedAdaptiveSoftmax, TiedSoftmax, softmax
+from representer.models import TiedAdaptiveSoftmax, TiedSoftmax, language_model
 
 V, E = 23, 5
 
@@ -65,7 +65,7 @@ def test_the_loss_over_several_chunks_matches_the_definition() -> None:
     """Chunks have 512 rows; 1100 rows are two chunks and a part of a third."""
     words, (features, targets) = embedding(), example(1100)
     output = TiedSoftmax(words)
-    assert softmax._use_chunks(features, words.weight)
+    assert language_model._use_chunks(features, words.weight)
     result = output.loss(features, targets)
     plain = nn.functional.cross_entropy(features @ words.weight.T, targets, reduction="sum")
     torch.testing.assert_close(result, plain, rtol=1e-12, atol=1e-12)
@@ -78,14 +78,14 @@ def test_the_loss_over_several_chunks_matches_the_definition() -> None:
 
 def test_few_rows_are_not_chunked() -> None:
     words, (features, _) = embedding(), example(E)
-    assert softmax._use_chunks(features, words.weight)
-    assert not softmax._use_chunks(features[1:], words.weight)
+    assert language_model._use_chunks(features, words.weight)
+    assert not language_model._use_chunks(features[1:], words.weight)
 
 
 def test_without_gradients_the_loss_is_the_same() -> None:
     output, (features, targets) = TiedSoftmax(embedding()), example(6)
     with torch.no_grad():
-        assert not softmax._use_chunks(features, output.weight)
+        assert not language_model._use_chunks(features, output.weight)
         without = output.loss(features, targets)
     torch.testing.assert_close(without, output.loss(features, targets).detach())
 
@@ -133,7 +133,8 @@ def test_the_loss_under_autocast_is_close_to_full_precision() -> None:
     features = torch.randn(50, E, requires_grad=True)
     targets = torch.randint(V, (50,))
     with torch.autocast("cpu", torch.bfloat16):
-        assert not softmax._use_chunks(features, output.weight)  # which does not support autocast
+        # which does not support autocast
+        assert not language_model._use_chunks(features, output.weight)
         half = output.loss(features, targets)
     # bfloat16 has 8 bits: the relative error of a logit is up to 2^-8
     torch.testing.assert_close(half.float(), output.loss(features, targets), rtol=0.02, atol=0)

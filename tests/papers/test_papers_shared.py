@@ -18,11 +18,15 @@ from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer.tasks.text import FLOW
 from representer.tasks.text_options import TextConfig
-from representer_papers.shared.baselines import read_baselines, write_baselines
-from representer_papers.shared.datasets import SMOKE_ROWS, for_smoke
-from representer_papers.shared.graph_store import GraphStore
+from representer_papers.shared.datasets import (
+    SMOKE_ROWS,
+    for_smoke,
+    read_baselines,
+    write_baselines,
+)
 from representer_papers.shared.runs import Measure, Run, run_missing, stored
 from representer_papers.shared.table import order_lines, write_page
+from representer_papers.string_graph2017.graph_sets import GraphStore
 
 # The stored baselines of a split.
 

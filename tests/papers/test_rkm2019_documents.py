@@ -13,7 +13,7 @@ from representer.tasks.recipe import Reported, Request
 from representer_papers.rkm2019 import RECIPES, documents
 from representer_papers.rkm2019.documents import locate_documents
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS
-from representer_papers.shared import baselines
+from representer_papers.shared import datasets
 from undrawn import undrawn
 
 SMOKE = ["--smoke", "--threads", "1", "--cells", "rkm-cifg,cnn"]
@@ -107,7 +107,7 @@ def test_the_budget_shortens_training_and_the_table_shows_the_steps(data, tmp_pa
         filter_lengths=(1,), threads=1,
     )  # fmt: skip
     monkeypatch.setattr(documents, "VALID_FRACTION", 0.2)
-    monkeypatch.setattr(baselines, "train_baselines", lambda data: [])
+    monkeypatch.setattr(datasets, "train_baselines", lambda data: [])
     assert "10 steps" in RECIPES["rkm-documents"].run(request).read_text(encoding="utf-8")
     metrics = json.loads((tmp_path / "out/ag_news/cnn-1gram-seed0/metrics.json").read_text())
     assert metrics["steps"] == 10

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from representer.data.molecules import molecule_graph
-from representer_papers.shared.graph_store import GraphStore
+from representer_papers.string_graph2017.graph_sets import GraphStore
 from representer_papers.string_graph2017.molecules import (
     DEPTH,
     LoopyBP,

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from representer.estimators.explanation import Line
-from representer.tasks.explained_text import as_text, sentence
+from representer.estimators.explanation import Line, as_text, sentence
 
 LINES = [
     {"what": "wave … tide", "places": [[1, 3]], "kernel": 0.5, "network": 0.25,

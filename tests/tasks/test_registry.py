@@ -25,7 +25,7 @@ from representer.functional import rkm
 from representer.models.cells import CELLS
 from representer.nn import TABLE1
 from representer.tasks import options, registry
-from representer.tasks.doctor import cells_table, formula, memory_equation, output_equation
+from representer.tasks.cells import cells_table, formula, memory_equation, output_equation
 from representer.tasks.options import (
     PACKAGES,
     Task,

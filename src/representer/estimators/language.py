@@ -54,16 +54,16 @@ from representer.estimators.language_training import (
     trainer_config,
     training_task,
 )
-from representer.estimators.ngram_contributions import (
+from representer.estimators.parameters import LanguageParameters
+from representer.estimators.targets import Classes, Moments, centered
+from representer.explain.stacks import (
     ngram_contributions,
     require_layers,
     with_gaps,
 )
-from representer.estimators.parameters import LanguageParameters
-from representer.estimators.targets import Classes, Moments, centered
 from representer.kernels.sequences import strings_of
 from representer.models import LanguageModelConfig, LanguageNetwork
-from representer.models.softmax import TiedSoftmax
+from representer.models.language_model import TiedSoftmax
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun
 from representer.training import generators

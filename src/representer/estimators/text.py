@@ -37,12 +37,6 @@ from representer.estimators.explanation import (
 )
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.many_classes import has_many
-from representer.estimators.ngram_contributions import (
-    Layer,
-    ngram_contributions,
-    require_layers,
-    with_gaps,
-)
 from representer.estimators.parameters import (
     DECAYS,
     NORMALIZATIONS,
@@ -54,6 +48,12 @@ from representer.estimators.parameters import (
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import StackReadout, reference_card, stack_readout
+from representer.explain.stacks import (
+    Layer,
+    ngram_contributions,
+    require_layers,
+    with_gaps,
+)
 from representer.kernels.sequences import Numbered, records_of, strings_of
 from representer.kernels.table_features import TextRow
 from representer.kernels.text_kernel import WORDS, TextKernel

@@ -154,13 +154,8 @@ class Activated(Composition):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         self._check_point_kernel()
         _check_objects(self.kernel, Y)
-        X, Y = _reusable(X), _reusable(Y)
-        inner = self.kernel(X, Y)
-        if Y is None:
-            xx = yy = _diagonal(inner)
-        else:
-            xx, yy = self.kernel.diag(X), self.kernel.diag(Y)
-        return self._apply(*_alike(inner, xx[:, None], yy))
+        inner, xx, yy = _with_squares(self.kernel, X, Y)
+        return self._apply(inner, xx[:, None], yy)
 
     def diag(self, X: Iterable[Any]) -> Values:
         self._check_point_kernel()
@@ -204,13 +199,7 @@ class Cosine(Composition):
     @takes_rows
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         _check_objects(self.kernel, Y)
-        X, Y = _reusable(X), _reusable(Y)
-        K = self.kernel(X, Y)
-        if Y is None:
-            xx = yy = _diagonal(K)
-        else:
-            xx, yy = self.kernel.diag(X), self.kernel.diag(Y)
-        K, *squares = _alike(K, xx, yy)
+        K, *squares = _with_squares(self.kernel, X, Y)
         of_x, of_y = (inverse_root(torch.as_tensor(each)) for each in squares)
         scaled = torch.as_tensor(K) * of_x[:, None] * of_y
         return scaled if isinstance(K, Tensor) else scaled.numpy()
@@ -335,6 +324,16 @@ def inverse_root(squares: Tensor) -> Tensor:
 
 def _diagonal(K: Values) -> Values:
     return K.diagonal() if isinstance(K, Tensor) else K.diagonal().copy()  # numpy returns a view
+
+
+def _with_squares(kernel: Kernel, X: Any, Y: Any) -> tuple[Any, ...]:
+    """Return the values of a kernel, and of each object with itself, of X and of Y."""
+    X, Y = _reusable(X), _reusable(Y)
+    K = kernel(X, Y)
+    if Y is None:
+        diagonal = _diagonal(K)
+        return _alike(K, diagonal, diagonal)
+    return _alike(K, kernel.diag(X), kernel.diag(Y))
 
 
 def _reusable(X: Any) -> Any:

@@ -12,7 +12,13 @@ from representer.models.graph_regressor import (
     draw_as_authors,
 )
 from representer.models.hub import HubModel
-from representer.models.language_model import LanguageFeatures, LanguageModelConfig, LanguageNetwork
+from representer.models.language_model import (
+    LanguageFeatures,
+    LanguageModelConfig,
+    LanguageNetwork,
+    TiedAdaptiveSoftmax,
+    TiedSoftmax,
+)
 from representer.models.sequence_classifier import (
     SequenceClassifierConfig,
     SequenceNetwork,
@@ -24,7 +30,6 @@ from representer.models.signal_classifier import (
     SignalNetwork,
     SignalStream,
 )
-from representer.models.softmax import TiedAdaptiveSoftmax, TiedSoftmax
 from representer.models.stacked_classifier import StackedClassifier, StackedClassifierConfig
 
 __all__ = [

@@ -44,8 +44,6 @@ def wavelet(width: float, card: Mapping[str, Any], channels: Sequence[str]) -> D
 
     ``card`` is an entry of ``signal_filters.describe_filters``.
     """
-    import numpy as np
-
     figure, (waves, spectrum) = canvases(width, 2.6, 2)
     wave, times = np.asarray(card["waveform"]), np.asarray(card["times"])
     strongest = np.argsort(-np.asarray(card["amplitudes"]))[:_DRAWN]
@@ -64,8 +62,6 @@ def wavelet(width: float, card: Mapping[str, Any], channels: Sequence[str]) -> D
 
 def _traces(axes: Any, times: Any, traces: Mapping[str, Any]) -> None:
     """Plot channels below each other, each beside its name."""
-    import numpy as np
-
     step = 2.1 * max(float(np.abs(np.asarray(trace)).max()) for trace in traces.values()) or 1.0
     for k, trace in enumerate(traces.values()):
         axes.axhline(-k * step, color=BASELINE, linewidth=0.5)
@@ -168,8 +164,6 @@ def window(entry: Mapping[str, Any]) -> Markup:
 
 @both_widths
 def _window(width: float, entry: Mapping[str, Any]) -> Drawing:
-    import numpy as np
-
     traces, moments = entry["traces"], entry["moments"]
     times = np.linspace(0, entry["seconds"], len(next(iter(traces.values()))))
     figure, axes = canvases(min(width, 5.2), 2.2, 2 if moments else 1, is_stacked=True)
@@ -222,8 +216,6 @@ def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> Marku
 
     It is empty if fewer than four channels are known, or mne is not installed.
     """
-    import numpy as np
-
     try:
         import mne
     except ImportError:
@@ -271,8 +263,6 @@ def draw_graph(
 
     Nodes are numbered as in the names of walks. A large graph is a sentence instead.
     """
-    from markupsafe import Markup
-
     pairs = distinct_edges(edges)
     if sentence := too_large(len(nodes), len(pairs)):
         return sentence
@@ -351,7 +341,6 @@ def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> Markup | str:
     color of the page, and atoms have the numbers that the names of walks have. A large molecule is
     a sentence instead.
     """
-    from markupsafe import Markup
     from rdkit.Chem.Draw import rdMolDraw2D
 
     if len(shares["atoms"]) != molecule.GetNumAtoms():

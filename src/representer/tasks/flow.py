@@ -45,6 +45,7 @@ from representer.tasks.objects import (
     are_fractions,
     divided,
     equal_objects,
+    naming,
     with_calibration,
 )
 from representer.tasks.options import (
@@ -380,11 +381,9 @@ class EstimatorTask(EstimatorUse):
             data = replace(data, groups_of=named)
         if is_regression:
             data = replace(data, target=estimator.find_target(data.values["train"]))
-        try:
+        with naming(data.parts["train"].source):
             inputs = estimator.learn_inputs(data.parts["train"].objects, config.seed)
             encoded = {name: inputs.encode(objects.objects) for name, objects in data.parts.items()}
-        except DataError as error:
-            raise DataError(str(error), file=data.parts["train"].source) from None
         resources = data.resources | self.resources(config, inputs)
         data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
         facts = self.describe(config, data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -27,7 +26,7 @@ from representer.data.language import (
 )
 from representer.data.splits import TRAINED, as_hex
 from representer.data.tables import Grid
-from representer.errors import ArgumentError, DataError, say
+from representer.errors import ArgumentError, say
 from representer.estimators import LanguageModel
 from representer.estimators.explanation import Example
 from representer.estimators.fitting import validation_fraction
@@ -51,7 +50,7 @@ from representer.storage.run import MODEL, RunFolder, require_finite
 from representer.tasks.comparison import Result
 from representer.tasks.flow import EstimatorComparison, EstimatorTask
 from representer.tasks.language_options import LANGUAGE
-from representer.tasks.objects import Data, Objects, Split, equal_objects, strings_of
+from representer.tasks.objects import Data, Objects, Split, equal_objects, naming, strings_of
 from representer.tasks.options import without_data
 from representer.tasks.results import Baseline, Facts, Trained, named_examples, of_path
 from representer.tasks.use import count_trained_on
@@ -85,15 +84,6 @@ def objects_of(source: str, lines: Sequence[str], *files: Path) -> Objects:
     """Return the lines of a text."""
     numbers = range(1, len(lines) + 1)
     return Objects(source, source, lines, [None] * len(lines), numbers, files)
-
-
-@contextmanager
-def _naming(source: str) -> Iterator[None]:
-    """Add the source to an error of its content."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(str(error), file=source) from None
 
 
 # ``fit language``: train a `LanguageModel`, test it, and write its results and the report.
@@ -234,7 +224,7 @@ class LanguageTask(EstimatorTask):
         if config.warm_start and config.resume and (Path(config.out or "") / MODEL).exists():
             resumed = {"warm_start": config.out}  # the other run may be gone by now
         estimator = self._estimator(self.classifier, config, **resumed)
-        with _naming(source):
+        with naming(source):
             division = (split_by or split)(main, (1 - sum(shares.values()), *shares.values()))
             of_part = dict(zip(("train", *shares), division, strict=True))
             lines = {
@@ -313,7 +303,7 @@ class LanguageTask(EstimatorTask):
             DataError: If the text cannot be used.
         """
         estimator, _, objects = self.opened(run, data, options, device=device, require_labels=True)
-        with _naming(str(data)):
+        with naming(str(data)):
             tokens = estimator.encode_text(objects.objects)
         if note := unknown_note(estimator.inputs_, tokens):
             say(f"{data}: {note}")

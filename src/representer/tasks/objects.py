@@ -9,6 +9,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -515,10 +516,8 @@ def divided(
     largest = most(main.objects) / len(main) if isinstance(main.objects, Stored) else 1.0
     drawn = {k: min(share, largest) for k, share in fractions.items() if k not in sources}
     if split_by and drawn:
-        try:
+        with naming(main.source):
             division = split_by(main, (1 - sum(drawn.values()), *drawn.values()))
-        except DataError as error:
-            raise DataError(str(error), file=main.source) from None
     else:
         division = _positions(main, encoded["all"], drawn, seed, is_regression)
     of_part = dict(zip(("train", *drawn), division, strict=True))
@@ -564,10 +563,8 @@ def with_calibration(data: Data, level: float, seed: int, groups: Any = None) ->
         raise ArgumentError("conformal", level, "nothing, since there are several labels an object")
     objects, values = data.parts["train"], data.values["train"]
     splits = splits_of(data.target, values, groups, objects.digests)
-    try:
+    with naming(objects.labels_file):
         division = splits.calibration(seed, level)
-    except DataError as error:
-        raise DataError(str(error), file=objects.labels_file) from None
     named = {name: list(rows) for name, rows in zip(("train", CALIBRATION), division, strict=True)}
     return replace(
         data,
@@ -603,10 +600,17 @@ def _positions(
     if not is_regression:
         _require_examples(main)
     splits = main.splits(None if is_regression or values.ndim > 1 else values)
-    try:
+    with naming(main.labels_file):
         return splits.parts(shares, seed)
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Add the file to an error of its content."""
+    try:
+        yield
     except DataError as error:
-        raise DataError(str(error), file=main.labels_file) from None
+        raise DataError(str(error), file=file) from None
 
 
 # Objects by the columns beside them, to choose some of a pool.

@@ -325,7 +325,7 @@ def functions_in(
     names = ("fit", "drift", "comparison", "examples", *READ, *others)
     methods = {name: f"{module}:FLOW.{name}" for name in names if name not in without}
     functions = {name: f"{module}:{name}" for name in beside}
-    return methods | {"as_text": "representer.tasks.explained_text:as_text"} | functions
+    return methods | {"as_text": "representer.estimators.explanation:as_text"} | functions
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from representer.kernels.table_features import TextRow
 from representer.nn import StringKernelRNN
 from representer.storage.run import RunFolder
 from representer.tasks import use
-from representer.tasks.doctor import memory_equation, output_equation
+from representer.tasks.cells import memory_equation, output_equation
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects, are_fractions
 from representer.tasks.options import parameters_of

@@ -24,6 +24,7 @@ from representer.data.tables.files import COMPRESSIONS, GUARDED, guard_formula, 
 from representer.data.tables.reading import kind_of, table_files
 from representer.errors import ArgumentError, DataError, StorageError, printable, say
 from representer.estimators import base
+from representer.estimators.explanation import as_text as as_text
 from representer.estimators.explanation import explanations_of
 from representer.estimators.improvement import suggestions
 from representer.estimators.label_sets import LabelSets, sets_of
@@ -38,7 +39,6 @@ from representer.report.page import EXPLAINED, Predictions, figures_by_target
 from representer.storage import atomic
 from representer.storage.files import from_values
 from representer.storage.run import MODEL, OF_PREDICTIONS, RunFiles, require_finite
-from representer.tasks.explained_text import as_text as as_text
 from representer.tasks.objects import (
     Objects,
     allowed_by,

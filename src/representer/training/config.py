@@ -228,7 +228,7 @@ def is_above_older(
     return values[-1] > lowest if direction == "min" else values[-1] < lowest
 
 
-def reason(
+def stopping_reason(
     values: Sequence[float | None], config: TrainerConfig
 ) -> Literal["patience", "nonmonotone", "max_drop"] | None:
     """Return the early stopping rule that ends training now, or None."""

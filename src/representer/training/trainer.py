@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
-from representer.errors import ArgumentError, Interrupted, TrainingError
+from representer.errors import QUIET, ArgumentError, Interrupted, TrainingError, print_line, say
 from representer.ops.common import evaluating
 from representer.storage import checkpoint
 from representer.storage.run import RunFolder
-from representer.training import (
-    config as early_stopping,
-)
-from representer.training import (
-    generators,
-)
-from representer.training import (
-    state as snapshot,
-)
-from representer.training import (
-    state as training_files,
-)
+from representer.training import generators
+from representer.training import state as training_files
 from representer.training.averages import EvaluationWeights
 from representer.training.config import (
     Loss,
@@ -35,10 +27,12 @@ from representer.training.config import (
     TrainerConfig,
     TrainingState,
     TrainingTask,
+    best_index,
     copy_weights,
     load_weights,
     plain,
     require_same,
+    stopping_reason,
 )
 from representer.training.cuda_graphs import CapturedLosses, can_capture
 from representer.training.generators import differences, fingerprint
@@ -55,13 +49,6 @@ from representer.training.state import Reason, TrainingResult
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
-import sys
-from pathlib import Path
-
-from representer.errors import QUIET, print_line, say
-
-# Progress of a run: a bar on a terminal, one line per evaluation, and an experiment tracker.
-
 
 # The metrics of a run in TensorBoard or MLflow, by the trackers of Accelerate.
 
@@ -490,7 +477,7 @@ class Trainer:
             require_same(saved.settings, self._settings, self._run.path)
             if changes := differences(saved.environment, self._environment):
                 self._report(f"not bit-identical from here on: {', '.join(changes)}")
-            self._state = snapshot.put_back(saved.state, *self._parts, self._task.carried)
+            self._state = training_files.put_back(saved.state, *self._parts, self._task.carried)
             self._saved_position = self._state.position
         self._save()  # at the start, too: fail early if something cannot be saved
         # the files may be ahead of the checkpoint if the process was killed between the two writes
@@ -592,7 +579,7 @@ class Trainer:
         self._tick()
         row = state.count_evaluation({**metrics, **self._averages.columns()})
         values = state.log.values(monitor)
-        if early_stopping.best_index(values, self._config.direction) == len(values) - 1:
+        if best_index(values, self._config.direction) == len(values) - 1:
             state.best_weights, state.best_row = copy_weights(self._model), row
             if self._config.save_every_epochs == 1:
                 training_files.write_best(self._run, state)
@@ -606,7 +593,7 @@ class Trainer:
     def _reason(self) -> Reason | None:
         """Return why training ends now, or None."""
         state, config = self._state, self._config
-        if reason := early_stopping.reason(state.log.values(config.monitor), config):
+        if reason := stopping_reason(state.log.values(config.monitor), config):
             return reason
         if state.epoch >= config.epochs:
             return "epochs"
@@ -648,7 +635,7 @@ class Trainer:
         self._tick()
         if self._config.save_every_epochs > 1:  # otherwise already written by the evaluation
             training_files.write_state(self._run, state)
-        contents = snapshot.take(*self._parts, state, self._task.carried)
+        contents = training_files.take(*self._parts, state, self._task.carried)
         if self._run.is_writer:
             saved = checkpoint.Checkpoint(state.step, contents, self._settings, self._environment)
             keep = self._config.keep_checkpoints

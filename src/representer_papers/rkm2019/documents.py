@@ -17,8 +17,14 @@ from representer.tasks.recipe import Request
 from representer.tasks.text import FLOW
 from representer.tasks.text_options import PRESETS, TextConfig, defaults_of
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS, column_name
-from representer_papers.shared.baselines import read_baselines, write_baselines
-from representer_papers.shared.datasets import existing, for_smoke, located, missing
+from representer_papers.shared.datasets import (
+    existing,
+    for_smoke,
+    located,
+    missing,
+    read_baselines,
+    write_baselines,
+)
 from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
 from representer_papers.shared.table import (
     mean_accuracy,

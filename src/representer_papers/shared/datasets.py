@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from representer.data.tables.files import COMPRESSIONS, physical_lines
 from representer.errors import ArgumentError, DataError
+from representer.report.metrics import wilson_interval
 from representer.storage import atomic
+from representer.tasks.objects import Data
 from representer.tasks.recipe import Request
+from representer.tasks.results import Baseline
+from representer.tasks.text import train_baselines
 
 D = TypeVar("D")
 L = TypeVar("L")
@@ -93,3 +100,34 @@ def part_of(path: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     atomic.write_text(folder / name, text)
     return folder / name
+
+
+# Baselines of one split, trained once and stored for all models tested on it.
+
+
+def write_baselines(path: Path, data: Data) -> None:
+    """Train the baselines and write their figures, their predictions and the split's sizes."""
+    truth = data.values["test"]
+    rows = []
+    for baseline in train_baselines(data):
+        right = int((baseline.predictions == truth).sum())
+        rows.append(
+            {
+                "name": baseline.name,
+                "description": baseline.description,
+                "seconds": baseline.seconds,
+                "accuracy": right / len(truth),
+                "accuracy_interval": wilson_interval(right, len(truth)),
+                "predictions": baseline.predictions.tolist(),
+            }
+        )
+    sizes = {name: len(objects) for name, objects in data.parts.items()}
+    atomic.write_json(path, {"sizes": sizes, "baselines": rows})
+
+
+def read_baselines(path: Path) -> list[Baseline]:
+    """Return the stored baselines."""
+    return [
+        Baseline(row["name"], row["description"], np.asarray(row["predictions"]), row["seconds"])
+        for row in json.loads(path.read_text("utf-8"))["baselines"]
+    ]

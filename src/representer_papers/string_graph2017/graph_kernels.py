@@ -37,16 +37,18 @@ from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
 from representer_papers.shared.datasets import SMOKE_ROWS
-from representer_papers.shared.graph_store import GraphBatch, GraphStore, outputs_in_batches
 from representer_papers.shared.runs import Measure, Run, run_missing
 from representer_papers.shared.table import metrics_by_seed, table_head, table_row, write_page
 from representer_papers.string_graph2017.graph_sets import (
     OUTER,
     Fold,
+    GraphBatch,
     GraphData,
     GraphFiles,
+    GraphStore,
     locate_graphs,
     outer_folds,
+    outputs_in_batches,
     read_graph_set,
 )
 from representer_papers.string_graph2017.published import (

@@ -43,7 +43,6 @@ from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
 from representer_papers.shared.datasets import existing
-from representer_papers.shared.graph_store import GraphBatch, GraphStore, outputs_in_batches
 from representer_papers.shared.runs import Measure, Run, run_missing
 from representer_papers.shared.table import (
     by_seed,
@@ -54,6 +53,11 @@ from representer_papers.shared.table import (
     table_head,
     table_row,
     write_page,
+)
+from representer_papers.string_graph2017.graph_sets import (
+    GraphBatch,
+    GraphStore,
+    outputs_in_batches,
 )
 from representer_papers.string_graph2017.published import (
     BY_NAME,
@@ -610,7 +614,6 @@ def curve_lines(parts: Sequence[Errors]) -> list[str]:
 
 def fitted(points: Sequence[tuple[int, float]], at: int) -> Line:
     """Return the line through the logarithms of at least three points."""
-    import numpy as np
     from scipy.stats import t
 
     x, y = np.log2(np.array(points, float)).T

@@ -36,8 +36,13 @@ from representer.tasks.text import objects_of
 from representer.training import generators
 from representer.training.config import TrainerConfig
 from representer.training.trainer import Trainer
-from representer_papers.shared.baselines import write_baselines
-from representer_papers.shared.datasets import existing, for_smoke, located, missing
+from representer_papers.shared.datasets import (
+    existing,
+    for_smoke,
+    located,
+    missing,
+    write_baselines,
+)
 from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
 from representer_papers.shared.table import (
     mean_accuracy,

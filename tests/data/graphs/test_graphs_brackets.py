@@ -8,7 +8,7 @@ import pytest
 
 from representer.cli.main import task_of_data
 from representer.data.graphs import read_bracketed_trees, read_graph_file, tree_record
-from representer.data.graphs.brackets import is_bracketed
+from representer.data.graphs.reading import is_bracketed
 from representer.errors import ArgumentError, DataError
 
 LINE = "(3 (2 It) (4 (3 works) (2 (2 well) (2 .))))"

@@ -1,7 +1,6 @@
 """Reading of labeled graphs in TU format, in tables, in JSON Lines, and of bracketed trees."""
 
-from representer.data.graphs.brackets import read_bracketed_trees, tree_record
-from representer.data.graphs.reading import read_graph_file
+from representer.data.graphs.reading import read_bracketed_trees, read_graph_file, tree_record
 from representer.data.graphs.records import (
     FEATURES,
     GraphFile,

@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from representer.export.examples.program import (
-    SETUP,
-    lines_of,
-    machine,
-    network,
-    parser_of,
-    predictions,
-    run,
-    values_of,
-)
+from representer.export.examples.program import SETUP, lines_of, machine, network, program, run
 from representer.export.examples.subtrees import subtree_features
 from representer.kernels.graphs import Graph
 
@@ -113,14 +104,7 @@ def of_kernel(k, graphs):
     return machine(k, subtree_features(k, graphs, view_of, (), summary if has_numbers else None))
 
 
-def predicted(graphs):
-    """Return the predictions of each target."""
-    return predictions(graphs, of_network, of_kernel)
-
-
-def predict(graphs):
-    """Return the probability of each class (N, C), or numbers (N, 1)."""
-    return values_of(predicted(graphs))
+predicted, predict = program(of_network, of_kernel)
 
 
 def read(inputs):
@@ -130,4 +114,4 @@ def read(inputs):
 
 if __name__ == "__main__":
     HELP = 'a file with a graph a line, {"nodes": [...], "edges": [...]}, or - for standard input'
-    run(parser_of(HELP, "FILE", "Predict graphs with an exported run."), read, predicted)
+    run((HELP, "FILE", "Predict graphs with an exported run."), read, predicted)

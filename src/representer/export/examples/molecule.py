@@ -4,23 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from representer.data.molecules.descriptors import (
-    atom_pairs,
-    descriptors,
-    molecule_views,
-    torsions,
-)
+from representer.data.molecules.descriptors import atom_pairs, descriptors, molecule_views, torsions
 from representer.data.molecules.smiles import atom_features, bond_features, parse_smiles
-from representer.export.examples.program import (
-    SETUP,
-    lines_of,
-    machine,
-    network,
-    parser_of,
-    predictions,
-    run,
-    values_of,
-)
+from representer.export.examples.program import SETUP, lines_of, machine, network, program, run
 from representer.export.examples.subtrees import subtree_features
 
 
@@ -51,14 +37,7 @@ def of_kernel(k, molecules):
     return machine(k, subtree_features(k, molecules, molecule_views, patterns, descriptors))
 
 
-def predicted(molecules):
-    """Return the predictions of each target."""
-    return predictions(molecules, of_network, of_kernel)
-
-
-def predict(molecules):
-    """Return the probability of each class (N, C), or numbers (N, 1)."""
-    return values_of(predicted(molecules))
+predicted, predict = program(of_network, of_kernel)
 
 
 def read(inputs):
@@ -69,7 +48,7 @@ def read(inputs):
 if __name__ == "__main__":
     HELP = "a SMILES, a file with one on each line, or - for standard input"
     run(
-        parser_of(HELP, "SMILES", "Predict molecules with an exported run; needs RDKit."),
+        (HELP, "SMILES", "Predict molecules with an exported run; needs RDKit."),
         read,
         predicted,
         lambda smiles: [smiles],

@@ -90,13 +90,22 @@ def predictions(
     return result
 
 
-def values_of(tables: list[Any]) -> Any:
-    """Return probabilities (N, C) or numbers (N, 1); of several targets, a list of them."""
-    columns = [
-        table if target["classes"] else table[:, :1]
-        for target, table in zip(SETUP["targets"], tables, strict=True)
-    ]
-    return columns[0] if len(columns) == 1 else columns
+def program(
+    of_network: Callable[[Any], Any], of_kernel: Callable[[int, Any], Any],
+    read: Callable[[Any], Any] = lambda objects: objects,
+) -> tuple[Callable[[Any], list[Any]], Callable[[Any], Any]]:  # fmt: skip
+    """Return `predictions` as a function of objects, and ``predict``."""
+
+    def predicted(objects: Any) -> list[Any]:
+        return predictions(read(objects), of_network, of_kernel)
+
+    def predict(objects: Any) -> Any:
+        """Return probabilities (N, C) or numbers (N, 1); of several targets, a list of them."""
+        pairs = zip(SETUP["targets"], predicted(objects), strict=True)
+        columns = [table if target["classes"] else table[:, :1] for target, table in pairs]
+        return columns[0] if len(columns) == 1 else columns
+
+    return predicted, predict
 
 
 def records(tables: list[Any], group: str | None = None) -> Iterator[list[dict[str, Any]]]:
@@ -177,12 +186,12 @@ def parser_of(what: str, metavar: str, purpose: str) -> argparse.ArgumentParser:
 
 
 def run(
-    parser: argparse.ArgumentParser, read: Callable[[Sequence[str]], Any],
+    words: tuple[str, str, str], read: Callable[[Sequence[str]], Any],
     predicted: Callable[[Any], list[Any]], shown: Callable[[Any], list[str]] = lambda one: [],
 ) -> None:  # fmt: skip
     """Read the input, and write a line of tab-separated values for each object."""
     write_utf8()
-    chosen = parser.parse_args()
+    chosen = parser_of(*words).parse_args()
     with one_line_errors():
         objects = read(chosen.input)
         tables = predicted(objects) if len(objects) else []

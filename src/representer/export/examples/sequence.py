@@ -16,10 +16,8 @@ from representer.export.examples.program import (
     by_target,
     lines_of,
     machine,
-    parser_of,
-    predictions,
+    program,
     run,
-    values_of,
 )
 from representer.kernels.kmer_kernel import MOST_OPTIONS
 
@@ -144,14 +142,7 @@ def of_kernel(k, sequences):
     return machine(k, table @ arrays["whitening"])
 
 
-def predicted(sequences):
-    """Return the predictions of each target."""
-    return predictions(sequences, of_network, of_kernel)
-
-
-def predict(sequences):
-    """Return the probability of each class (N, C), or numbers (N, 1)."""
-    return values_of(predicted(sequences))
+predicted, predict = program(of_network, of_kernel)
 
 
 def read(inputs):
@@ -176,4 +167,4 @@ if __name__ == "__main__":
         "a string of tokens of one character, a JSON list of tokens or vectors, a file with one "
         "on each line or of FASTA, or - for standard input"
     )
-    run(parser_of(HELP, "SEQUENCE", "Predict sequences with an exported run."), read, predicted)
+    run((HELP, "SEQUENCE", "Predict sequences with an exported run."), read, predicted)

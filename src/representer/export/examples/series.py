@@ -10,16 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from representer.estimators.series import standardized
-from representer.export.examples.program import (
-    SETUP,
-    arrays_of,
-    machine,
-    network,
-    parser_of,
-    predictions,
-    run,
-    values_of,
-)
+from representer.export.examples.program import SETUP, arrays_of, machine, network, program, run
 from representer.kernels.convolution_kernel import TAPS, TRIPLES, spans
 
 
@@ -85,14 +76,7 @@ def of_kernel(k, series):
     return machine(k, np.array(table))
 
 
-def predicted(series):
-    """Return the predictions of each target."""
-    return predictions(inputs_of(series), of_network, of_kernel)
-
-
-def predict(series):
-    """Return the probability of each class (N, C), or numbers (N, 1)."""
-    return values_of(predicted(series))
+predicted, predict = program(of_network, of_kernel, inputs_of)
 
 
 def read(inputs):
@@ -114,4 +98,4 @@ if __name__ == "__main__":
         "an .npz file with X (N, T) or (N, C, T), or a file with a JSON list of the values, or of "
         "the channels, of a series on each line; - for standard input"
     )
-    run(parser_of(HELP, "FILE", "Predict series with an exported run."), read, predicted)
+    run((HELP, "FILE", "Predict series with an exported run."), read, predicted)

@@ -10,16 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from representer.export.examples.program import (
-    SETUP,
-    arrays_of,
-    machine,
-    network,
-    parser_of,
-    predictions,
-    run,
-    values_of,
-)
+from representer.export.examples.program import SETUP, arrays_of, machine, network, program, run
 from representer.kernels.cross_spectral_kernel import (
     OF_SUBJECTS,
     Recentering,
@@ -65,15 +56,14 @@ def of_kernel(k, signal):
     return machine(k, (moved - arrays["means"]) / arrays["scales"])
 
 
-def predicted(windows):
-    """Return the predictions of each target."""
-    signal = standardized(np.asarray(windows, dtype=np.float32))
-    return predictions(signal, lambda x: network({"signal": x}), of_kernel)
+def of_network(signal):
+    """Return the network's scores of each target."""
+    return network({"signal": signal})
 
 
-def predict(windows):
-    """Return the probability of each class (N, C)."""
-    return values_of(predicted(windows))
+predicted, predict = program(
+    of_network, of_kernel, lambda windows: standardized(np.asarray(windows, dtype=np.float32))
+)
 
 
 def read(files):
@@ -84,4 +74,4 @@ def read(files):
 
 if __name__ == "__main__":
     HELP = "an .npz file with X (N, C, T), or - for standard input"
-    run(parser_of(HELP, "FILE", "Classify windows with an exported run."), read, predicted)
+    run((HELP, "FILE", "Classify windows with an exported run."), read, predicted)

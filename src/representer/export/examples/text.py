@@ -8,16 +8,7 @@ from collections import Counter
 
 import numpy as np
 
-from representer.export.examples.program import (
-    SETUP,
-    arrays_of,
-    lines_of,
-    network,
-    parser_of,
-    predictions,
-    run,
-    values_of,
-)
+from representer.export.examples.program import SETUP, arrays_of, lines_of, network, program, run
 
 NUMBERS = {word: number for number, word in enumerate(SETUP.get("vocabulary", ())) if number > 1}
 
@@ -61,20 +52,13 @@ def of_kernel(k, texts):
     return np.array(scores), np.zeros((len(scores), 1))
 
 
-def predicted(texts):
-    """Return the predictions of each target."""
-    return predictions(texts, of_network, of_kernel)
-
-
-def predict(texts):
-    """Return the probability of each class (N, C), or numbers (N, 1)."""
-    return values_of(predicted(texts))
+predicted, predict = program(of_network, of_kernel)
 
 
 if __name__ == "__main__":
     HELP = "a text, a file with a text on each line, or - for standard input"
     run(
-        parser_of(HELP, "TEXT", "Predict texts with an exported run."),
+        (HELP, "TEXT", "Predict texts with an exported run."),
         lines_of,
         predicted,
         lambda text: [text],
