@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.stats import binomtest, t
 
 import result_pages
 from representer_papers.shared.runs import Line, read_lines
@@ -19,6 +19,7 @@ from representer_papers.shared.runs import Line, read_lines
 Row = Mapping[str, str]
 CONFIRMED, REFUTED, OPEN, UNTESTED = "confirmed", "refuted", "not decided", "not testable"
 LEVEL = 0.05  # of tests
+RARE = 0.05  # share of diverging seeds that a training that stays finite may have
 FEWEST = 3  # seeds that a longer training needs to be preferred to a shorter one
 
 
@@ -284,18 +285,23 @@ def tested(text: str, heading: str, question: str, other: str) -> list[str]:
     return [verdict, "–", f"{match[1]} {match[2]}, p = {match[3]}", subjects[0]]
 
 
-def finite(text: str, cell: str, settings: str) -> list[str]:
-    """Return the cells of a claim that a training stays finite, refuted if every seed diverges."""
-    rows = rows_of(text, "", "outcome")
-    outcomes = [
-        row["outcome"] for row in rows if (row["cell"], row["settings"]) == (cell, settings)
-    ]
-    matches = (re.search(r"at step ([\d,]+)", outcome) for outcome in outcomes)
-    steps = [step[1] for step in matches if step]
-    verdict = REFUTED if outcomes and len(steps) == len(outcomes) else OPEN
-    figures = f"{len(steps)} of {len(outcomes)} diverged"
-    figures += f", at step {', '.join(steps)}" if steps else ""
-    return [verdict, figures, "–", f"{len(outcomes)} seed{'s' * (len(outcomes) != 1)}"]
+def finite(lines: Lines, model: str, other: str) -> Finding:
+    """Judge that a training stays finite, beside another of which the figures are shown.
+
+    It is refuted if the exact 95 % interval of the share of its seeds that diverge is above `RARE`,
+    and confirmed if it is below.
+    """
+    runs = [lines.variants["rkm-divergence", variant] for variant in (model, other)]
+    steps, peers = ([line["value"] for line in of_variant] for of_variant in runs)
+    diverged = [step for step in steps if step is not None]
+    low, high = binomtest(len(diverged), len(steps)).proportion_ci()
+    decided = REFUTED if low > RARE else CONFIRMED if high < RARE else OPEN
+    where = f", at step {', '.join(map(str, diverged))}" if diverged else ""
+    share = f"{100 * low:.2g} to {100 * high:.2g} % of seeds"
+    beside = f"{len(peers) - peers.count(None)} of {len(peers)} of the other"
+    figures = f"{len(diverged)} of {len(steps)} diverged{where} ({share}); {beside}"
+    verdict = decided if len(steps) >= FEWEST else OPEN
+    return Finding(0.0, math.inf, f"{len(steps)} seeds", figures, [*chain(*runs)], verdict)
 
 
 HEAD = ("page", "command", "hours", "machine and date")

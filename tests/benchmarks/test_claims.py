@@ -161,3 +161,14 @@ def test_an_order_of_one_seed_is_shown_and_decides_nothing(bench) -> None:
     verdict, shown, *_ = found(1.0, 2.0, 3.0, 4.0)
     assert (verdict, shown) == ("not testable", "1.00 < 2.00 < 3.00 < 4.00, as in the paper")
     assert found(1.0, 2.0, 4.0, 3.0)[1].endswith("another order")
+
+
+@pytest.mark.parametrize(("steps", "verdict"), [
+    ([16, None, 64], "refuted"), ([16, None, None], "not decided"), ([16, 5], "not decided"),
+    ([None] * 71, "not decided"), ([None] * 72, "confirmed"),  # 1 - 0.025^(1/72) = 0.0499
+])  # fmt: skip
+def test_a_training_stays_finite_by_the_exact_interval_of_diverging_seeds(figures, steps, verdict):
+    # of 3 seeds 2: the lower end p has 1 - (1 - p)^3 - 3 p (1 - p)^2 = 0.025, p = 0.094
+    runs = [line("rkm-lstm", s, x) for s, x in enumerate(steps)] + [line("lstm", 0, None)]
+    lines = figures.Lines([run | {"recipe": "rkm-divergence"} for run in runs])
+    assert figures.finite(lines, "rkm-lstm", "lstm").cells()[0] == verdict

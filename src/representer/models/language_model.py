@@ -18,6 +18,7 @@ from representer.models.cells import build_cell
 from representer.models.config import require_sizes
 from representer.models.hub import HubModel
 from representer.nn import EmbeddingDropout, LockedDropout, drop_connect
+from representer.ops.common import full_width_products
 
 # The configuration of the language model.
 
@@ -255,9 +256,10 @@ def linear_cross_entropy(
         targets: y ``(N,)``, int64, from 0 to V − 1.
     """
     if _use_chunks(features, weight):
-        return F.linear_cross_entropy(
-            features, weight, targets, linear_bias=bias, reduction="sum", options=_OPTIONS
-        )
+        with full_width_products(features.shape[0] * weight.numel()):
+            return F.linear_cross_entropy(
+                features, weight, targets, linear_bias=bias, reduction="sum", options=_OPTIONS
+            )
     return F.cross_entropy(F.linear(features, weight, bias), targets, reduction="sum")
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.errors import QUIET, ArgumentError, Interrupted, TrainingError, print_line, say
-from representer.ops.common import evaluating
+from representer.ops.common import evaluating, full_width_products
 from representer.storage import checkpoint
 from representer.storage.run import RunFolder
 from representer.training import generators
@@ -437,6 +437,7 @@ class Trainer:
         with (
             self._interruption if self._run.is_saved else contextlib.nullcontext(),
             self._averages.training(self._model, self._accelerator),
+            full_width_products(),
         ):
             try:
                 self._begin()

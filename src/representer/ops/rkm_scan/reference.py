@@ -24,6 +24,7 @@ from representer.ops.common import (
     Multiply,
     Steps,
     Transpose,
+    full_width_products,
     input_gradient,
     input_products,
     over_steps,
@@ -254,9 +255,9 @@ def finish(
             h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
             if p.weight.dim() == 4:
                 seen = dz.unflatten(2, (2, -1))[..., -p.weight.shape[1] :, :]
-                product = seen.flatten(0, 1).flatten(2).permute(1, 2, 0) @ h_before.flatten(
-                    0, 1
-                ).transpose(0, 1)
+                rows = seen.flatten(0, 1).flatten(2).permute(1, 2, 0)
+                with full_width_products(seen.numel() * h_before.shape[-1]):
+                    product = rows @ h_before.flatten(0, 1).transpose(0, 1)
                 results["weight"] = product.view(p.weight.shape)
             else:
                 seen = dz[:, :, -len(p.weight) :]
@@ -293,7 +294,8 @@ def _joint_gradients(
     column = dz.new_ones(1).expand(*dz.shape[:2], ones)
     h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
     seen = torch.cat((real(p.z, p.lengths), column, h_before), dim=2)
-    product = seen.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
+    with full_width_products(seen.numel() * dz.shape[2:].numel()):
+        product = seen.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
     of_x, of_h = transpose(product[:features]), transpose(product[features + ones :])
     shape = dz.shape[2:]
     results = {"input_weight": of_x.view(*shape, features), "weight": of_h.view(*shape, units)}
