@@ -136,6 +136,10 @@ def test_a_line_names_no_local_folder(tmp_path: Path):
     request = Request(Path("/data/sets"), tmp_path, command=f"{command} {options}")
     shown = "representer reproduce x --data DIR --vectors glove.txt --out=x"
     assert shown_command(request) == shown
+    plain = "representer reproduce x --datasets 4bit --data data --vectors data/v.npz"
+    request = Request(Path("data"), tmp_path, command=plain)  # as where no --data is given
+    shown = "representer reproduce x --datasets 4bit --data DIR --vectors DIR/v.npz"
+    assert shown_command(request) == shown
 
 
 def test_a_line_has_the_curve_of_its_log(tmp_path: Path):

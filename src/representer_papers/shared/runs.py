@@ -144,11 +144,13 @@ def _line(request: Request, measure: Measure, folder: Path, status: str) -> Line
 
 def shown_command(request: Request) -> str:
     """Return the command of a request without ``--table-only``, ``--record`` and local folders."""
-    words = shlex.split(request.command.replace(str(request.data), "DIR"))
+    words, folder = shlex.split(request.command), str(request.data)
     shown: list[str] = []
     for word, before in zip(words, ["", *words], strict=False):
         if "--record" not in (word.partition("=")[0], before) and word != "--table-only":
             option, equals, value = word.rpartition("=")
+            if value == folder or value.startswith(f"{folder}/"):
+                value = f"DIR{value.removeprefix(folder)}"
             shown.append(option + equals + (Path(value).name if value.startswith("/") else value))
     return shlex.join(shown)
 
