@@ -331,6 +331,7 @@ BOTH_WAYS = {  # `kernel.network` and `layer.kernel`
 CONCEPTS_OF_THEIR_OWN = {  # small, with one importer, and no part of it
     "representer.explain.sections",  # Euler's theorem, by which estimators of one kernel explain
     "representer.ops.string_gram",  # an operation on the core, for one kernel
+    "representer.ops.text_features",  # as well
     "representer.ops.separable_convolution.reference",  # as of every op
     "representer.nn.activation.smoothness",  # (2)-(5) of a paper, beside the activation of (7)
     "representer.serving.connections",  # limits of a protocol, which the command line joins to it

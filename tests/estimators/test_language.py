@@ -226,8 +226,13 @@ def test_too_many_tokens_are_refused_with_how_much_they_need():
 
 
 def test_what_fits_is_let_through_and_so_is_a_system_that_does_not_say():
-    check_memory(LanguageParameters(), 10_000, 2**30)
-    check_memory(LanguageParameters(), 10**12, None)
+    parameters = LanguageParameters(hidden_size=400, optimizer="adam")
+    # six copies of a vector and a bias of each token; 512 rows of the softmax and its gradient
+    needed = 10_000 * (6 * 401 * 4 + 2 * 512 * 4)
+    check_memory(parameters, 10_000, needed)
+    with pytest.raises(ArgumentError, match="10,000 tokens of 400"):
+        check_memory(parameters, 10_000, needed - 1)
+    check_memory(parameters, 10**12, None)
 
 
 def test_this_system_says_more_than_nothing():

@@ -21,6 +21,7 @@ from representer.kernels.text_kernel import (
     inverse_document_frequency,
 )
 from representer.kernels.token_counts import RecentTokens
+from representer.ops import core
 
 # The kernel of n-grams and that of texts, and their explicit features.
 
@@ -176,6 +177,42 @@ def test_options_of_texts_are_checked_when_they_are_fitted(options):
 
 def _text(string, occurrence):
     return "".join(string[t] for t in occurrence.where)
+
+
+def without_core(monkeypatch, call):
+    with monkeypatch.context() as patch:
+        patch.setattr(core, "MISSING", "left out")
+        return call()
+
+
+def check_same_bits(kernel: TextKernel, texts: list[str], monkeypatch) -> None:
+    """Check that the core gives the features of the sparse matrices, in their order."""
+    expected = without_core(monkeypatch, lambda: kernel.transform(texts))
+    result = kernel.transform(texts)
+    assert result.shape == expected.shape
+    for name in ("indptr", "indices", "data"):
+        ours, theirs = getattr(result, name), getattr(expected, name)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+@pytest.mark.parametrize("words", [3, 30, 2000])  # sums of up to 8, up to 128 and more squares
+@pytest.mark.parametrize("least", [1, 3])
+def test_the_core_counts_texts_to_the_last_bit(words, least, monkeypatch):
+    draw = random.Random(words)
+    names = ["".join(draw.choices("abcdefé", k=draw.randint(1, 7))) for _ in range(300)]
+    texts = [" ".join(draw.choices(names, k=words)) for _ in range(12)]
+    kernel = TextKernel(min_count=least, min_characters=least).fit(texts)
+    asked = [*texts[:6], "", "unknown Ж", names[0], " ".join(names[0] for _ in range(9))]
+    check_same_bits(kernel, asked, monkeypatch)
+    check_same_bits(kernel, [], monkeypatch)
+
+
+@pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+def test_a_kernel_of_no_n_grams_has_no_features_with_the_core_either(monkeypatch):
+    kernel = TextKernel(min_count=9, min_characters=99).fit(TEXTS)
+    check_same_bits(kernel, TEXTS, monkeypatch)
 
 
 def test_texts_are_computed_in_slices_with_the_same_features(monkeypatch):

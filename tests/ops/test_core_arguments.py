@@ -50,6 +50,7 @@ CALLS = {  # sizes of a call whose arrays are all absent
     "kbrn_forward": (structs.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
     "kbrn_backward": (structs.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
     "adam_rows": (structs.AdamStruct, {"rows": 1, "features": 1, "step": 1}),
+    "text_features": (structs.TextsStruct, {"rows": 1, "views": 1, "capacity": 1}),
     "product": (structs.ProductStruct, {"m": 1, "n": 1, "k": 1}),
     "transposed": (structs.ProductStruct, {"m": 1, "n": 1}),
 }  # fmt: skip

@@ -311,6 +311,34 @@ struct RepresenterGram {
     double decay;
 };
 
+// The n-grams of sequences of numbered tokens, without gaps: a view of texts.
+struct RepresenterNgrams {
+    int64_t sequences, features, orders;     // S, F, O
+    int64_t base, boundary;                  // numbers of tokens + 1; the token that is not inside an n-gram, or -1
+    const int64_t* lengths;                  // (O,) of the n-grams
+    const int64_t* const* codes;             // of each order, ascending
+    const int32_t* const* tables;            // of each order: the position of a code in each slot, -1 without one
+    const int64_t* bits;                     // (O,) of the numbers of slots
+    const int64_t* columns;                  // (O + 1,) the first column of each order
+    const int64_t* ids;                      // the tokens of all sequences, -1 for one without a number
+    const int64_t* starts;                   // (S + 1,) of the sequences
+    const int64_t* summed;                   // the sequences whose n-grams a text sums, or null: text i has those of i
+    const double* weights;                   // (F,)
+};
+
+// N texts: each view is damped, weighted and scaled to length 1, and they stand side by side.
+struct RepresenterTexts {
+    int64_t rows, views, capacity, most;     // N; entries of data; the largest count of an n-gram
+    int32_t threads;
+    const RepresenterNgrams* of_views;
+    const int64_t* ends;                     // (N + 1,) of the texts among the summed sequences
+    const double* damped;                    // (most + 1,) log(1 + count)
+    void* data;                              // (capacity,)
+    int32_t* indices;                        // (capacity,)
+    int64_t* starts;                         // (N + 1,) of the rows
+    double scale;                            // of every view
+};
+
 // R rows of a weight (V, E) and of Adam's moments: the steps that they missed, and one with a gradient.
 struct RepresenterAdam {
     int64_t rows, features, step, window;  // R, E, steps so far, most missed steps whose moves are performed

@@ -156,6 +156,22 @@ inline bool is_valid(const RepresenterGram& p, const char*) {
     return ascend(p.x_starts, p.rows) && ascend(p.y_starts, p.columns) && fit({p.order, p.y_starts[p.columns]}) &&
            has({p.x_starts[p.rows] - p.x_starts[0]}, {p.x}) && has({p.y_starts[p.columns] - p.y_starts[0]}, {p.y});
 }
+inline bool is_known(const RepresenterNgrams& view) {
+    if (!fit({view.sequences}) || !fit({view.features}) || view.orders < 1 || view.base < 1) return false;
+    if (!has({}, {view.lengths, view.codes, view.tables, view.bits, view.columns, view.starts}) || !has({view.features}, {view.weights})) return false;
+    for (int64_t n = 0; n < view.orders; ++n) {
+        const int64_t count = view.columns[n + 1] - view.columns[n];
+        if (view.lengths[n] < 1 || count < 0 || !has({count}, {view.codes[n], view.tables[n]}) || view.bits[n] < 1 || view.bits[n] > 40) return false;
+    }
+    return view.columns[0] == 0 && view.columns[view.orders] == view.features && has({view.starts[view.sequences]}, {view.ids});
+}
+inline bool is_valid(const RepresenterTexts& p, const char*) {
+    if (!fit({p.rows}) || !fit({p.views}) || !fit({p.capacity}) || p.most < 0 || !p.views) return false;
+    if (!has({}, {p.of_views, p.ends, p.damped, p.starts}) || !has({p.capacity}, {p.data, p.indices})) return false;
+    for (int64_t v = 0; v < p.views; ++v)
+        if (!is_known(p.of_views[v])) return false;
+    return true;
+}
 inline bool is_valid(const RepresenterProbe& p, const char*) { return p.count >= 0 && has({}, {p.a, p.c, p.done}); }
 
 }  // namespace REPRESENTER_ISA

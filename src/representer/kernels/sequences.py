@@ -578,7 +578,7 @@ class CodeIndex:
         self._codes, self._bits = codes, len(codes).bit_length() + 1
 
     @cached_property
-    def _table(self) -> NDArray[np.int32]:
+    def table(self) -> NDArray[np.int32]:
         """The position of the code in each slot, -1 without one."""
         table = np.full(1 << self._bits, -1, np.int32)
         waiting = np.arange(len(self._codes), dtype=np.int32)
@@ -595,11 +595,11 @@ class CodeIndex:
         if not len(self._codes):
             return np.full(len(codes), -1, np.int32)
         slots = self._first(codes)
-        result = self._table[slots]
+        result = self.table[slots]
         others = np.flatnonzero((result >= 0) & (self._codes[result] != codes))
         while len(others):
-            slots[others] = (slots[others] + 1) & (len(self._table) - 1)
-            result[others] = held = self._table[slots[others]]
+            slots[others] = (slots[others] + 1) & (len(self.table) - 1)
+            result[others] = held = self.table[slots[others]]
             others = others[(held >= 0) & (self._codes[held] != codes[others])]
         return result
 

@@ -18,6 +18,8 @@ from representer.kernels.kernel import Kernel, value_of
 from representer.kernels.sequences import SPACE, CodeIndex, Numbered, read_texts, token_lists
 from representer.kernels.table_features import TableFeatures
 from representer.kernels.vector_features import Shares, VectorFeatures
+from representer.ops import core
+from representer.ops.text_features import Ngrams, text_features
 
 # A kernel of sequences of tokens through its explicit sparse features: counts of n-grams.
 
@@ -193,6 +195,15 @@ class NgramKernel(Kernel):
         values, row_of, columns = map(np.concatenate, zip(*parts, strict=True))
         features = _matrix(values, row_of, columns, (len(numbered.lengths), start))
         return self._weighted([features if sums is None else sums @ features])
+
+    def view(self, numbered: Numbered, summed: NDArray[np.int64] | None = None) -> Ngrams:
+        """Return sequences as the core counts them; `summed` are those of all texts."""
+        inside = -1 if self.boundary is None else self._numbers.get(self.boundary, -1)
+        tables = [index.table for index in self._indices]
+        return Ngrams(
+            np.array(self.orders, np.int64), self.codes_, tables, self.weights_,
+            len(self.tokens_) + 1, inside, self._ids(numbered)[0], numbered.lengths, summed,
+        )  # fmt: skip
 
     def occurrences(self, x: Any) -> Iterator[Occurrence]:
         """Yield the n-grams of a sequence that `fit` has numbered."""
@@ -580,10 +591,21 @@ class TextKernel(Kernel):
 
     def _features(self, X: list[str]) -> sparse.csr_array:
         read = self._read(X)
-        views = zip(self.views_, read, strict=True)
-        parts = [kernel.transform_numbered(*numbered) for kernel, numbered in views]
+        counted = self._counted_features(read)
         dense = [self.vectors_.transform(read[0][0].lists())] if self.vectors_ else []
-        return _joined(parts, [*dense, *([self.table_.transform(X)] if self.table_ else [])])
+        beside = [*dense, *([self.table_.transform(X)] if self.table_ else [])]
+        return _beside([counted, *beside]) if beside else counted
+
+    def _counted_features(self, read: list[tuple[Any, ...]]) -> sparse.csr_array:
+        """Return the features of n-grams, to the last bit the same with and without the core."""
+        words, characters = read[0][0], read[1][0]
+        if core.MISSING:
+            views = zip(self.views_, read, strict=True)
+            return _joined([kernel.transform_numbered(*numbered) for kernel, numbered in views])
+        pairs = (words, None), (characters, words.ids)
+        views = [view.view(*pair) for view, pair in zip(self.views_, pairs, strict=True)]
+        *entries, width = text_features(views, words.lengths, len(views) ** -0.5)
+        return sparse.csr_array(tuple(entries), shape=(len(words.lengths), width))
 
     def _new_views(self) -> list[NgramKernel]:
         return [

@@ -115,6 +115,16 @@ AdamStruct = _struct(
     "l:rows l:features l:step l:window i:threads p:index p:last p:a p:b p:gradient p:weight p:first"
     " p:second d:beta1 d:beta2 d:epsilon",
 )
+NgramsStruct = _struct(
+    "NgramsStruct",
+    "l:sequences l:features l:orders l:base l:boundary p:lengths p:codes p:tables p:bits p:columns"
+    " p:ids p:starts p:summed p:weights",
+)
+TextsStruct = _struct(
+    "TextsStruct",
+    "l:rows l:views l:capacity l:most i:threads p:of_views p:ends p:damped p:data p:indices"
+    " p:starts d:scale",
+)
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 try:

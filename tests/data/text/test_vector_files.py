@@ -50,6 +50,16 @@ def test_word2vec_text_is_read_by_its_first_line(path):
     assert vectors.matrix.shape == (2, 3)
 
 
+@pytest.mark.parametrize(("text", "message"), [
+    ("", r"is empty \(0 bytes\)\. Write or download the file again"),
+    ("0 50\n", r"holds no word vector\. Write or download the file again"),
+    ("\n\n", "line 1: no word vector"),
+])  # fmt: skip
+def test_a_file_without_vectors_is_rejected_for_what_it_is(path, text, message):
+    with pytest.raises(DataError, match=message):
+        read(path, text)
+
+
 def test_truncated_word2vec_text_is_rejected(path):
     with pytest.raises(DataError, match="announces 3 words; the file has 2"):
         read(path, "3 2\na 1 2\nb 3 4\n")

@@ -33,6 +33,7 @@ class BlockSize(NamedTuple):
     rest: int = 1 << 20  # of each other block
 
 
+_AGAIN = "Write or download the file again."  # one of texts, graphs or vectors
 SMALL = BlockSize()
 DETECTION = BlockSize(head=64 << 20)
 WHOLE = BlockSize(head=1 << 62)
@@ -135,7 +136,7 @@ def physical_lines(
         except UnicodeError:
             raise _undecodable(path, codec) from None
         if not number:  # a byte order mark, or the first bytes of one
-            raise DataError("holds no text", file=path, fix="Pass a file with documents.")
+            raise DataError("holds no text", file=path, fix=_AGAIN)
 
 
 def first_lines(path: Path, encoding: str, count: int) -> list[str]:
@@ -236,7 +237,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
-            raise DataError("is empty (0 bytes)", file=path, fix="Pass a file with documents.")
+            raise DataError("is empty (0 bytes)", file=path, fix=_AGAIN)
         opener = _OPENERS.get(path.suffix.lower())
         if opener is None:
             yield file
@@ -274,7 +275,7 @@ class Limited(io.RawIOBase):
 def _refuse_binary(path: Path, binary: io.BufferedReader, codec: str) -> None:
     head = binary.peek(16)[:16]
     if not head:
-        raise DataError("holds no data once decompressed", file=path)
+        raise DataError("holds no data once decompressed", file=path, fix=_AGAIN)
     for magic, (what, suffix) in _CONTAINERS.items():
         if head.startswith(magic):
             fix = f"Decompress it, or rename it to {path.name}{suffix}."

@@ -328,6 +328,9 @@ def _text(path: Path, wanted: set[str] | None, frequent: int) -> WordVectors:
     if announced and announced[0] != count:
         problem = f"the first line announces {announced[0]} words; the file has {count}"
         raise DataError(problem, file=path, fix="Download the file again; it may be incomplete.")
+    if not count:
+        problem = "holds no word vector"
+        raise DataError(problem, file=path, fix="Write or download the file again.")
     matrix = np.stack(list(rows.values())) if rows else np.zeros((0, dimensions), np.float32)
     return WordVectors(tuple(rows), matrix)
 
@@ -335,7 +338,7 @@ def _text(path: Path, wanted: set[str] | None, frequent: int) -> WordVectors:
 def _announced(line: str) -> tuple[int, int] | None:
     """Return the numbers of words and dimensions in the first line of a word2vec text file."""
     fields = line.split()
-    if len(fields) == 2 and all(re.fullmatch("[1-9][0-9]{0,8}", field) for field in fields):
+    if re.fullmatch("(0|[1-9][0-9]{0,8}) [1-9][0-9]{0,8}", " ".join(fields)):
         return int(fields[0]), int(fields[1])
     return None
 
