@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from ops.samples import Sample
 from ops.samples.rkm_scan import CELLS, tensors
 from representer.estimators.language_training import CarriedState, detached, example_state
+from representer.kernels import StringKernel
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.nn import RKMCIFG, RKMLSTM, KernelActivation, StringKernelRNN
-from representer.ops import OPS, gated_scan, use_backend
+from representer.ops import OPS, gated_scan, string_gram, use_backend
 from representer.training.config import Loss
 from representer.training.cuda_graphs import WARM_UP, CapturedLosses
 
@@ -236,6 +237,26 @@ def graph(size: tuple[int], device: str) -> Case:
     return passes(size, "float32", layers, batch.x)
 
 
+def gram(size: tuple[int, int, int, int], device: str) -> Case:
+    """Return Gram matrices of N sequences of up to T steps of F features, or of tokens for 0."""
+    N, T, features, order = size
+    lengths = torch.randint(T // 2, T + 1, (N,)).tolist()
+    if features:
+        base, items = "linear", [torch.randn(n, features) / features**0.5 for n in lengths]
+    else:
+        base, items = "delta", [torch.randint(0, 30, (n,)) for n in lengths]
+    kernel, X = StringKernel(order, base=base), [x.to(device) for x in items]
+
+    def by_row() -> object:
+        with patch.object(string_gram, "MOST_ORDER", 0):
+            return kernel(X)
+
+    if device == "cuda":  # also beside the core
+        torch.testing.assert_close(kernel(X).cpu(), kernel(items), rtol=1e-3, atol=1e-3)
+    calls: Calls = {"row by row": by_row, "StringKernel": lambda: kernel(X)}
+    return Case(size, "float32" if features else "float64", {FORWARD: calls}, has_graphs=False)
+
+
 def training_steps(size: tuple[int, int, int], device: str) -> Case:
     """Return training steps of a language model, T tokens of B streams with d units.
 
@@ -304,6 +325,7 @@ def sections(is_tiny: bool) -> dict[str, list[Make]]:
             "activations": [partial(activation, (8, 4, 3))],
             "learned recurrent": [partial(learned_recurrent, (2, 3))],
             "graphs": [partial(graph, (2,))],
+            "grams": [partial(gram, (3, 5, 0, 2))],
             "recurrent": [partial(recurrent, (3, 2, 4, 4), "float32")],
         }
     many = ((4096, 1024, 100), (4096, 1024, 32), (512, 200, 100))
@@ -318,6 +340,7 @@ def sections(is_tiny: bool) -> dict[str, list[Make]]:
     return {
         "defaults": [partial(default, what, size) for what, size in DEFAULTS.items()],
         "graphs": [partial(graph, (256,))],
+        "grams": [partial(gram, size) for size in ((400, 60, 64, 3), (1000, 100, 0, 4))],
         "training steps": [partial(training_steps, (35, 20, 200))],
         "scans": [partial(scan, size) for size in ((1024, 16, 128), (1024, 16, 1024))],
         "activations": [partial(activation, size) for size in many],
@@ -451,6 +474,9 @@ GOALS: list[Goal] = [
     _graph(_GRAPH, baseline="GINEConv", least=3, good=6, predicted="1 to 2"),
     _graph(f"{_GRAPH}, compiled", baseline="GINEConv, compiled", least=1.3, good=2.5,
            predicted="0.5 to 1"),
+    Goal("Gram matrix of 400 sequences of 60 steps, string kernel of order 3, over the same row by "
+         "row in torch", "grams", "StringKernel", "row by row", FORWARD, "eager", 5, 20,
+         "10 to 40", _is(400, 60, 64, 3)),
     _default(f"{_FLOAT32}, 1,000 × 64 × 10 × 100", mode=FORWARD, least=2, good=3,
              predicted="2.5 to 3.3"),
     _default("The same", mode=TRAINING, least=1.5, good=2.4, predicted="2.0 to 2.4"),

@@ -49,13 +49,19 @@ def layers() -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
     """Return the layers by what they are, each with what makes its input."""
     import torch
 
-    from representer import nn
+    from representer import kernels, nn
 
     def sequences(features: int, batch: int = BATCH) -> Callable[[], tuple[Any, ...]]:
         return lambda: (torch.randn(STEPS, batch, features),)
 
     def halves(features: int, batch: int = BATCH) -> Callable[[], tuple[Any, ...]]:
         return lambda: (torch.randn(STEPS, batch, features).bfloat16(),)
+
+    def several(count: int, features: int) -> Callable[[], tuple[Any, ...]]:
+        return lambda: ([0.1 * torch.randn(STEPS, features) for _ in range(count)],)
+
+    def texts() -> tuple[Any, ...]:
+        return ([torch.randint(0, 30, (STEPS,)) for _ in range(100)],)
 
     def graphs() -> tuple[Any, ...]:
         edges = torch.randint(0, 60, (2, 130))
@@ -90,6 +96,15 @@ def layers() -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
         ),
         "Deep graph kernel network, 2 layers, a new batch": (
             nn.DeepGraphKernelNN(9, 64, num_layers=2, edge_dim=6), graphs,
+        ),
+        "Gram matrix of 100 sequences, string kernel, order 3": (
+            kernels.StringKernel(3), several(100, 64),
+        ),
+        "Gram matrix of 100 sequences, Gaussian kernel of steps": (
+            kernels.StringKernel(2, base=kernels.Gaussian()), several(100, 64),
+        ),
+        "Gram matrix of 100 texts, string kernel, order 4": (
+            kernels.StringKernel(4, base="delta"), texts,
         ),
     }  # fmt: skip
 
@@ -155,8 +170,9 @@ def counts() -> dict[str, list[list[int]]]:
     from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
     from triton.runtime.jit import JITFunction
 
+    from representer.kernels import sequences, string_kernel
     from representer.nn.recurrent import machine
-    from representer.ops import OPS, use_backend
+    from representer.ops import OPS, gpu, string_gram, use_backend
 
     launched = [0, 0]
 
@@ -196,6 +212,13 @@ def counts() -> dict[str, list[list[int]]]:
         def __getattr__(self, name: str) -> Any:
             return (lambda: 0) if name == "_len_torch_dispatch_stack" else getattr(torch._C, name)
 
+    gpu.MISSING = ""
+    if hasattr(string_gram, "_device_of"):
+        string_gram._device_of = lambda x: "cuda"
+    else:  # an earlier version, which computed Gram matrices on CUDA in torch
+        string_kernel.__dict__["missing"] = lambda *of: "runs on cpu"
+    if hasattr(sequences, "_is_on_cuda"):
+        sequences._is_on_cuda = lambda item: True
     machine.can_be_read = lambda state: False  # as on a GPU: no check of the state
     sys.modules["representer.ops.rkm_scan"].__dict__["_C"] = Unobserved()
     JITFunction.__getitem__ = launcher  # type: ignore[method-assign]
@@ -208,13 +231,13 @@ def counts() -> dict[str, list[list[int]]]:
         arguments, ways = make(), []
         with use_backend("triton"), Kernels():
             for is_backward in (False, True):
+                launched[:] = 0, 0
                 if not is_backward:
-                    launched[:] = 0, 0
                     result = layer(*arguments)
                 else:
                     output = result if isinstance(result, torch.Tensor) else result[0]
-                    launched[:] = 0, 0
-                    output.backward(torch.ones_like(output))
+                    if output.requires_grad:
+                        output.backward(torch.ones_like(output))
                 ways.append([*launched])
         found[name] = ways
     return found
@@ -228,8 +251,8 @@ def page_table(before: dict[str, Any] | None, now: dict[str, Any]) -> str:
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
     for name, ways in now.items():
         old = [[]] * 2 if before is None else [[x] for x in before[name]]
-        cells = [" + ".join(map(str, x)) for one, new in zip(old, ways, strict=True)
-                 for x in (*one, new)]  # fmt: skip
+        counted = [x for one, new in zip(old, ways, strict=True) for x in (*one, new)]
+        cells = [" + ".join(map(str, x)) if any(x) else "–" for x in counted]
         lines.append([name, *cells])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

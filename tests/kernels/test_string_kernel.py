@@ -294,3 +294,14 @@ def test_sequences_are_padded_once_on_cuda(pairs: int, monkeypatch: pytest.Monke
     for ours, exact in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, exact, rtol=1e-12, atol=1e-12)
     assert len(padded) <= len(found)
+
+
+def test_sequences_on_cuda_are_checked_at_once(monkeypatch: pytest.MonkeyPatch):
+    items = [torch.ones(n, 2) for n in (3, 1, 4)]
+    monkeypatch.setattr(sequences, "_is_on_cuda", lambda item: True)
+    with monkeypatch.context() as patched:
+        patched.setattr(sequences, "_check_finite", None)
+        StringKernel(2)(items)
+    items[1][0, 1] = math.nan
+    with pytest.raises(ArgumentError, match=r"X\[1\]\[0, 1\]"):
+        StringKernel(2)(items)

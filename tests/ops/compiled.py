@@ -36,6 +36,7 @@ from ops.samples.walk_aggregate import tensors as walk_tensors
 from representer.nn import RKMLSTM
 from representer.ops import OPS, use_backend
 from representer.ops.rkm_scan import stationary
+from representer.ops.string_gram import triton as grams
 
 GOLDEN = Path(__file__).with_suffix(".json")
 ELSEWHERE = Path(__file__).with_name("compiled_elsewhere.json")  # by architecture and Triton
@@ -112,6 +113,16 @@ def both(units: int, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, A
     return {"x": torch.ones(4, 2, 10, dtype=dtype)}, {"function": lambda x: layer(x)[0]}
 
 
+def gram(
+    order: int, is_token: bool, dtype: torch.dtype
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def function(x: Tensor) -> Tensor:  # enough pairs for large programs
+        items = [*(x.detach().long()[:, :, 0] if is_token else x.detach())]
+        return grams.string_gram(items, None, order, 0.5) + x.sum()
+
+    return {"x": torch.ones(512, 4, 8, dtype=dtype)}, {"function": function}
+
+
 Make = Callable[[torch.dtype], tuple[dict[str, Tensor], dict[str, Any]]]
 CASES: dict[str, Make] = {
     "gated_scan": partial(gated, SIZES[0]),
@@ -146,6 +157,13 @@ CASES: dict[str, Make] = {
     "walk_aggregate shift": partial(walk, "shift"),
     "walk_aggregate factor gate": partial(walk, "factor gate edge"),
 }
+CASES |= {
+    "string_gram 1 tokens": partial(gram, 1, True),
+    "string_gram 2": partial(gram, 2, False),
+    "string_gram 3 tokens": partial(gram, 3, True),
+    "string_gram 8": partial(gram, 8, False),
+}
+OTHER_DTYPES = {"string_gram": (torch.float64, torch.float32)}
 FAST = ("gated_scan", "rkm_scan stationary 640")  # cases of `make test`
 
 
@@ -164,7 +182,7 @@ def compiled(make: Make, op: str, dtype: torch.dtype) -> Iterator[tuple[str, Any
     for name, x in tensors.items():
         if name != "statistics" and x is not None and x.is_floating_point():
             x.requires_grad_()
-    function = options.pop("function", OPS[op].function)
+    function = options.pop("function", None) or OPS[op].function
     with use_backend("triton"):
         results = function(**tensors, **options)
     results = (results,) if isinstance(results, Tensor) else results
@@ -208,8 +226,10 @@ def main(arguments: list[str]) -> None:
         named = any(case.startswith(argument) for argument in arguments)
         chosen = {"--all", "--write"} & {*arguments} and len(arguments) == 1
         if named or chosen or (case in FAST and not arguments):
-            for dtype in (torch.bfloat16, torch.float32)[: 2 if arguments else 1]:
-                for name, kernel in compiled(make, case.split()[0], dtype):
+            op = case.split()[0]
+            dtypes = OTHER_DTYPES.get(op, (torch.bfloat16, torch.float32))
+            for dtype in dtypes[: 2 if arguments else 1]:
+                for name, kernel in compiled(make, op, dtype):
                     used, base = usage(kernel), f"{case} {str(dtype).removeprefix('torch.')} {name}"
                     labels = (base, *(f"{base} {n}" for n in range(2, 9)))  # with other constants
                     label = next(one for one in labels if found.get(one, used) == used)

@@ -20,6 +20,7 @@ from torch.utils import deterministic
 from ops.samples import Sample, samples_of
 from ops.trials import arguments, define, gradients, make
 from representer.functional.rkm import LSTM
+from representer.kernels import Gaussian, StringKernel
 from representer.nn import RAN, RKMCIFG, RKMLSTM, LinearKernelRNN, StringKernelRNN
 from representer.ops import OPS, Op, explain_backend, use_backend
 
@@ -379,6 +380,52 @@ def wrong_layers(all_of_them: bool) -> Iterator[str]:
                 yield f"{layer} differs without operators on {tuple(inputs.shape)}"
 
 
+def wrong_grams(all_of_them: bool) -> Iterator[str]:
+    """Yield Gram matrices of the string kernel that differ from its dynamic program."""
+    from representer.ops import string_gram as place
+    from representer.ops.string_gram import triton as grams
+
+    torch.manual_seed(0)
+    sizes = (9, 0, 1, 13, 2, 5, 6)
+    tokens = [torch.randint(0, 3, (n,)) for n in sizes]
+    vectors = [0.5 * torch.randn(n, 3, dtype=torch.float64) for n in sizes * 5]
+    floats = [x.float() for x in vectors[:7]]
+    cases: list[tuple[Any, Any, dict[str, Any]]] = [
+        (vectors[:7], None, {"order": 2, "base": Gaussian()}),
+        (tokens, tokens[2:5], {"order": 3, "base": "delta", "trailing": False}),
+    ]
+    if all_of_them:
+        for order, (trailing, decay) in product((1, 2, 3, 5, 8), ((True, 0.7), (False, 0.0))):
+            options = {"order": order, "trailing": trailing, "decay": decay}
+            cases += [
+                (tokens, None, options | {"base": "delta"}),
+                (tokens[:3], tokens, options | {"base": "delta"}),
+                (vectors[:7], vectors, options | {"base": Gaussian()}),
+                (floats, None, options | {"base": Gaussian(), "normalized": "exact"}),
+            ]
+        cases += [(vectors, None, {"order": 7}), (floats, floats[1:], {"order": 5, "decay": 1.0})]
+    for X, Y, options in cases:
+        kernel = StringKernel(**options)
+        expected = kernel(X, Y)
+        for most in (2**27, 100):  # similarities: all at once, and in blocks of pairs
+            with (
+                patch.object(place, "_device_of", lambda x: "cuda"),
+                patch.object(grams, "MOST_SIMILARITIES", most),
+                patch.object(grams, "_PROGRAMS", 3),  # in turn
+                patch.object(grams, "string_gram", side_effect=grams.string_gram) as calls,
+            ):
+                found = kernel(X, Y)
+            scale = max(1.0, float(expected.abs().max()))
+            off = float((found - expected).abs().max()) / scale
+            most_off = TOLERANCE.get(X[0].dtype, 1e-10)  # of tokens in float64
+            if calls.call_count != 1 or not off <= most_off:
+                yield f"{kernel}, {len(X)} sequences, blocks of {most}: off by {off}"
+    learned = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    with patch.object(place, "_device_of", lambda x: "cuda"):
+        if not StringKernel(7, learned)(vectors[:4]).requires_grad:
+            yield "a Gram matrix lost the gradient of its decay"
+
+
 def run(all_of_them: bool) -> tuple[int, list[str]]:
     """Return the number of samples checked, and the failures."""
     checked, failures = 0, []
@@ -390,6 +437,7 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
     others = (
         wrong_descriptions, wrong_chunks, wrong_near_zero, silent_after_a_miss,
         stopped_by_a_driver, sorted_again, partial(wrong_layers, all_of_them),
+        partial(wrong_grams, all_of_them),
     )  # fmt: skip
     return checked, [*failures, *(line for other in others for line in other())]
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from looped import looped
+from representer import kernels
 from representer.functional import string_kernel
-from representer.ops import core
+from representer.ops import core, gpu
 from representer.ops.string_gram import missing, string_gram
 
 pytestmark = pytest.mark.skipif(core.LIBRARY is None, reason=core.MISSING)
@@ -66,7 +69,32 @@ def test_single_and_empty_sequences_are_accepted():
     assert string_gram(empty, one, 2, 0.5).count_nonzero() == 0
 
 
-def test_missing_states_what_the_core_does_not_support():
-    assert missing(torch.float64, "cpu") == ""
-    assert "float16" in missing(torch.float16, "cpu")
-    assert missing(torch.float32, "cuda") == "runs on cpu, not on cuda"
+def test_missing_states_what_neither_core_nor_gpu_supports(monkeypatch: pytest.MonkeyPatch):
+    x, order = torch.ones(2, 3), 2
+    assert missing(x, torch.float64, order) == ""
+    assert "float16" in missing(x, torch.float16, order)
+    assert "inner products" in missing(x, torch.float64, order, torch.mm)
+    assert missing(x.to("meta"), torch.float32, order) == "runs on cpu and cuda, not on meta"
+    monkeypatch.setattr("representer.ops.string_gram._device_of", lambda x: "cuda")
+    monkeypatch.setattr(gpu, "MISSING", "")
+    assert missing(x, torch.float32, order, torch.mm) == ""
+    assert "bfloat16" in missing(x, torch.bfloat16, order)
+    assert missing(x, torch.float32, 9) == "order 9 is above 8"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("base", ["linear", "delta", kernels.Gaussian()])
+def test_gram_matrices_on_a_gpu_are_those_of_the_cpu(dtype: torch.dtype, base: Any):
+    sizes = torch.randint(0, 70, (300,), generator=torch.Generator().manual_seed(0)).tolist()
+    if base == "delta":
+        X = [torch.randint(0, 5, (n,)) for n in sizes]
+    else:
+        X = [0.2 * torch.randn(n, 20, dtype=dtype) for n in sizes]
+    kernel = kernels.StringKernel(4, 0.6, base=base)
+    placed = [x.cuda() for x in X]
+    for Y, on_gpu in ((None, None), (X[3:50], placed[3:50])):
+        expected, found = kernel(X, Y).double(), kernel(placed, on_gpu)
+        assert torch.equal(found, kernel(placed, on_gpu))
+        off = (found.double().cpu() - expected).abs().max() / expected.abs().max()
+        assert off <= TOLERANCE[dtype]

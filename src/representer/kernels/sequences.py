@@ -57,7 +57,9 @@ def read_sequences(
     items = [item if item.dim() == 2 else _empty(item, first) for item in items]
     for i, item in enumerate(items):
         _check_like(item, f"{name}[{i}]", items[0] if first is None else first)
-        _check_finite(item, f"{name}[{i}]")
+    if not _are_finite_at_once(items):
+        for i, item in enumerate(items):
+            _check_finite(item, f"{name}[{i}]")
     return Sequences(items, from_tensors)
 
 
@@ -153,6 +155,13 @@ def check_device(item: Tensor, name: str, other: Tensor, whose: str) -> None:
         hint = f"Use {name}.to({str(other.device)!r})."
         expected = f"on {other.device}, as {whose}"
         raise KindError(name, f"on {item.device}", expected, hint=hint)
+
+
+def _are_finite_at_once(items: list[Tensor]) -> bool:
+    """Return True if all numbers are finite and on CUDA, where each answer is waited for."""
+    if len(items) < 2 or not _is_on_cuda(items[0]) or torch.compiler.is_compiling():
+        return False
+    return bool(torch.isfinite(torch.cat([item.detach() for item in items])).all())
 
 
 def _check_finite(item: Tensor, name: str) -> None:

@@ -23,7 +23,7 @@ from representer.functional.strings import (
 )
 from representer.kernels.kernel import Kernel
 from representer.kernels.point_kernels import InversePolynomial, PointKernel
-from representer.kernels.sequences import BASES, BLOCK, SequenceKernel, Sequences
+from representer.kernels.sequences import BLOCK, SequenceKernel, Sequences
 from representer.ops.string_gram import missing, string_gram
 
 FEATURES = 2**24  # entries of the explicit feature maps in memory
@@ -110,11 +110,10 @@ class StringKernel(SequenceKernel):
         symmetric = y is x
         if self._has_features(x, y):
             K = self._features_gram(x, y, lam)
-        elif self._runs_on_core(x, y, lam):
-            items, others = ([item.to(lam.dtype) for item in s.items] for s in (x, y))
+        elif self._runs_at_once(x, y, lam):
             K = string_gram(
-                items, None if symmetric else others, self.order, float(lam.detach()),
-                trailing=self.trailing,
+                x.items, None if symmetric else y.items, self.order, lam.detach(),
+                trailing=self.trailing, similarities=self._of_all_pairs(),
             )  # fmt: skip
         else:
             K = super()._gram(x, y)
@@ -210,12 +209,25 @@ class StringKernel(SequenceKernel):
         right = left if y is x else torch.stack([features(item) for item in y.items])
         return left @ right.mT
 
-    def _runs_on_core(self, x: Sequences, y: Sequences, lam: Tensor) -> bool:
-        if self.binary or self.combine != "multiply" or self.base not in BASES:
+    def _runs_at_once(self, x: Sequences, y: Sequences, lam: Tensor) -> bool:
+        """Return True if one call of the core, or a few kernels on CUDA, take all pairs."""
+        if self.binary or self.combine != "multiply":
             return False
-        if torch.is_grad_enabled() and any(t.requires_grad for t in (lam, *x.items, *y.items)):
+        similarities, longest = self._of_all_pairs(), max(x.items, key=len)
+        if missing(longest, lam.dtype, self.order, similarities):
             return False
-        return not missing(lam.dtype, x.items[0].device.type)
+        if not torch.is_grad_enabled():
+            return True
+        if any(t.requires_grad for t in (lam, *x.items, *y.items)):
+            return False
+        # a base kernel may be learned
+        return not (similarities and similarities(longest[:1], longest[:1]).requires_grad)
+
+    def _of_all_pairs(self) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """Return the base kernel of all pairs of vectors, or None if it has a name."""
+        if not isinstance(self.base, Kernel):
+            return None
+        return lambda x, y: self._similarities(x, y[None])[0]
 
     def _masses(self, x: Sequences, lam: Tensor) -> Tensor:
         lengths = [len(item) for item in x.items]
