@@ -199,11 +199,13 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
         with patch.object(whole, "refuses", lambda p: "off"):
             large = partial(tensors, LSTM, (2, 17, 70), "")
             one_gate = partial(tensors, CELLS["linear_kernel"], (2, 33, 65), "lengths")
+            normed = partial(tensors, LSTM, (3, 17, 70), "norm hold lengths")
             options = {"cell": CELLS["linear_kernel"], "reverse": True}
             chosen = [
                 *samples_of(op),
                 Sample("linear_kernel-2x33x65", one_gate, options, ("lengths",)),
                 Sample("lstm-2x17x70", large, {"cell": LSTM}),
+                Sample("lstm-norm-3x17x70", normed, {"cell": LSTM}, ("hold", "lengths")),
             ]
             with (  # two groups of sequences, two chunks of h, three turns of parts to add up
                 patch.object(stationary, "_rows", lambda p: 16),
@@ -211,7 +213,7 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
             ):
                 yield [(sample, dtype) for sample in chosen for dtype in SMALL_DTYPES]
                 with patch.object(stationary, "_DEVICE", (5, 232448)):  # groups in turn
-                    yield [(sample, torch.float32) for sample in chosen[-2:]]
+                    yield [(sample, torch.float32) for sample in chosen[-3:]]
             with patch.object(stationary, "refuses", lambda p: "off"):
                 yield list(product(samples, TOLERANCE))
 
@@ -227,8 +229,9 @@ def wrong_descriptions() -> Iterator[str]:
                                  "with feedback are more than 128"),
         (129, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
         (704, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
-        (705, torch.float32, {}, "245760 bytes of shared memory are more than 232448"),
-        (129, torch.float16, {"layer_norm": True}, "with layer norm or without feedback"),
+        (1056, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
+        (1057, torch.float32, {}, "133 programs do not run at once on 132 multiprocessors"),
+        (129, torch.float16, {"layer_norm": True}, "kernel, with the weights on the chip: 129"),
         (1153, torch.float16, {}, "the weights of 1153 units do not fit on the chip"),
     ):  # fmt: skip
         layer = RKMLSTM(1, units, dtype=dtype, **options)

@@ -115,9 +115,9 @@ def _forward(
             h = tl.load(h0 + at, mask=is_there, other=0.0)
             tl.store(last + at, h, mask=is_there)
             tl.store(exchange + at, h.to(ACC), mask=is_there)
-    for turn in range(first_turn, turns):
+    for turn in range(first_turn if OF_BATCH else 1, turns):
         tl.debug_barrier()
-        if turn > 0:
+        if (turn > 0) | (not OF_BATCH):  # which the compiler then knows
             t = turn - 1
             step = tl.cast(t, tl.int64)
             here, before = step * entries, exchange + t % 2 * entries

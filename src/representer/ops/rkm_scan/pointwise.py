@@ -59,19 +59,13 @@ def memory_before(h_before, c_before, here, is_unit, CELL: tl.constexpr, ACC: tl
 
 
 @triton.jit
-def advance(
-    a, h, c, fixed, is_unit, units, CELL: tl.constexpr, NORM: tl.constexpr, EPS: tl.constexpr
-):
-    """Return the gates of a step, the cell before its norm, the emission, and the cell after it.
-
-    ``a`` are the pre-activations, ``fixed`` the ``constants``.
-    """
+def fresh_cell(a, h, c, fixed, CELL: tl.constexpr):
+    """Return the gates of a step, from their pre-activations, and the cell before its norm."""
     memory = memory_of(h, c, CELL)
     PHI: tl.constexpr = CELL.candidate  # Triton 3.6 takes no attribute as a constant
-    PSI: tl.constexpr = CELL.output
     candidate = value(a[0], PHI)
     gates = (candidate,)
-    i, f, gain, bias = fixed
+    i, f, _, _ = fixed
     if CELL.input_gate == "dynamic":
         i = tl.sigmoid(a[1])
         gates = gates + (i,)
@@ -84,48 +78,56 @@ def advance(
         fresh = i * candidate
         if CELL.forget_gate != "none":
             fresh += f * memory
-    new = fresh
-    if NORM:
-        normed, _ = normalize(fresh, is_unit, units, EPS)
-        new = normed * gain + bias
-    y = value(new, PSI)
     if CELL.output_gate:
-        o = tl.sigmoid(a[len(CELL.gates) - 1])
-        gates = gates + (o,)
-        y = y * o
-    return gates, fresh, y, new
+        gates = gates + (tl.sigmoid(a[len(CELL.gates) - 1]),)
+    return gates, fresh
 
 
 @triton.jit
-def retreat(
-    gates, emitted, memory, e, g, fixed, is_unit, units, CELL: tl.constexpr, NORM: tl.constexpr,
-    EPS: tl.constexpr,
-):  # fmt: skip
-    """Return the gradients of a step from those of the emission, e, and of the cell, g.
-
-    ``emitted`` is the cell before its norm. Returned are the gradients of the pre-activations, of
-    the cell after and before its norm, and the parts of g that go to the emission and the cell
-    before this step without a product.
-    """
-    PHI: tl.constexpr = CELL.candidate
+def emission(gates, c, CELL: tl.constexpr):
+    """Return the emission of a cell."""
     PSI: tl.constexpr = CELL.output
-    candidate = gates[0]
-    i, f, gain, bias = fixed
+    y = value(c, PSI)
+    if CELL.output_gate:
+        y = y * gates[len(CELL.gates) - 1]
+    return y
+
+
+@triton.jit
+def advance(
+    a, h, c, fixed, is_unit, units, CELL: tl.constexpr, NORM: tl.constexpr, EPS: tl.constexpr
+):
+    """Return the gates of a step, the cell before its norm, the emission, and the cell after it.
+
+    ``a`` are the pre-activations, ``fixed`` the ``constants``.
+    """
+    gates, fresh = fresh_cell(a, h, c, fixed, CELL)
+    new = fresh
     if NORM:
-        normed, scale = normalize(emitted, is_unit, units, EPS)
-        emitted = normed * gain + bias
-    y = value(emitted, PSI)
-    of_cell = e * slope(emitted, y, PSI)
+        normed, _ = normalize(fresh, is_unit, units, EPS)
+        new = normed * fixed[2] + fixed[3]
+    return gates, fresh, emission(gates, new, CELL), new
+
+
+@triton.jit
+def through_emission(gates, c, e, g, CELL: tl.constexpr):
+    """Return the gradients of the cell, of which g is one part, and of the output gate's input."""
+    PSI: tl.constexpr = CELL.output
+    y = value(c, PSI)
+    of_cell, d_output = e * slope(c, y, PSI), 0.0
     if CELL.output_gate:
         o = gates[len(CELL.gates) - 1]
         of_cell = of_cell * o
         d_output = e * y * o * (1 - o)
-    g = g + of_cell
-    g_normed = g
-    if NORM:
-        g = tl.where(is_unit, g * gain, 0.0)
-        centered = g - tl.sum(g, 0) / units
-        g = (centered - normed * (tl.sum(g * normed, 0) / units)) * scale
+    return g + of_cell, d_output
+
+
+@triton.jit
+def through_gates(gates, memory, g, d_output, fixed, CELL: tl.constexpr):
+    """Return the gradients of the pre-activations, and the parts of g for the step before."""
+    PHI: tl.constexpr = CELL.candidate
+    candidate = gates[0]
+    i, f, _, _ = fixed
     if CELL.forget_gate == "dynamic":
         f = gates[2 if CELL.input_gate == "dynamic" else 1]
         replaced = memory - candidate if CELL.input_gate == "coupled" else memory
@@ -149,4 +151,28 @@ def retreat(
             to_c = g * f
         else:
             to_c = g * f * (memory + 1)
+    return d, to_h, to_c
+
+
+@triton.jit
+def retreat(
+    gates, emitted, memory, e, g, fixed, is_unit, units, CELL: tl.constexpr, NORM: tl.constexpr,
+    EPS: tl.constexpr,
+):  # fmt: skip
+    """Return the gradients of a step from those of the emission, e, and of the cell, g.
+
+    ``emitted`` is the cell before its norm. Returned are the gradients of the pre-activations, of
+    the cell after and before its norm, and the parts of g that go to the emission and the cell
+    before this step without a product.
+    """
+    if NORM:
+        normed, scale = normalize(emitted, is_unit, units, EPS)
+        emitted = normed * fixed[2] + fixed[3]
+    g, d_output = through_emission(gates, emitted, e, g, CELL)
+    g_normed = g
+    if NORM:
+        g = tl.where(is_unit, g * fixed[2], 0.0)
+        centered = g - tl.sum(g, 0) / units
+        g = (centered - normed * (tl.sum(g * normed, 0) / units)) * scale
+    d, to_h, to_c = through_gates(gates, memory, g, d_output, fixed, CELL)
     return d, g_normed, g, to_h, to_c

@@ -5,8 +5,9 @@ A program has 64 rows of the recurrent weights in shared memory, of 16 units wit
 that depend on h, of 32 with two, or of 64 with one, and computes these units of a group of
 sequences, and of further groups in turn. After every step the programs of a group exchange h
 through memory, at an address of its own for each step, and wait for each other; all of them must
-run at the same time, which a cooperative launch guarantees. Where programs run one after another,
-as in Triton's interpreter, each step is a launch.
+run at the same time, which a cooperative launch guarantees. With layer norm they exchange means and
+squared deviations of their units before, and wait twice. Where programs run one after another, as
+in Triton's interpreter, each step is a launch, and one more up to these sums with layer norm.
 
 Products of float32 are in TF32 where torch's switch for matrix products allows it, else sums of
 three products in TF32 or bfloat16, whose error is about that of float32 or 1e-5.
@@ -24,7 +25,15 @@ from torch import Tensor
 
 from representer.functional.rkm import EPS
 from representer.ops.gpu import IS_INTERPRETED, ceil_div, power_of_2
-from representer.ops.rkm_scan.pointwise import advance, constants, load, memory_before, retreat
+from representer.ops.rkm_scan.pointwise import (
+    constants,
+    emission,
+    fresh_cell,
+    load,
+    memory_before,
+    through_emission,
+    through_gates,
+)
 from representer.ops.rkm_scan.reference import Operands, Results
 from representer.ops.steps import contiguous
 
@@ -49,21 +58,24 @@ def refuses(p: Operands) -> str:
         return "the driver does not run the programs of a call at once"
     if p.z.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return f"weights stay on the chip in 16 and 32 bits, not in {p.z.dtype}"
-    if p.weight is None or p.norm is not None or not p.h0.numel():
-        return "weights do not stay on the chip with layer norm or without feedback"
+    if p.weight is None or not p.h0.numel():
+        return "weights do not stay on the chip without feedback"
     if units > MOST_UNITS:
         return f"the weights of {units} units do not fit on the chip"
     count, bytes_of_each = _device(p)
-    numbers = 2 if precision(p) == "tf32x3" else 1  # for each entry
-    # of the weights and of h
-    needed = p.z.element_size() * numbers * _width(p) * (ROWS_OF_WEIGHTS + _rows(p))
-    if needed > bytes_of_each:
+    if (needed := _bytes(p)) > bytes_of_each:
         return f"{needed} bytes of shared memory are more than {bytes_of_each}"
     (tiles, at_once), groups = _grid(p), _groups(p)
     if tiles > count:
         return f"{tiles} programs do not run at once on {count} multiprocessors"
     turns = ceil_div(groups, at_once)
     return f"{groups} groups of sequences take {turns} turns" if turns > MOST_TURNS else ""
+
+
+def _bytes(p: Operands) -> int:
+    """Return the memory for the weights of a program and for h of a group of sequences."""
+    numbers = 2 if precision(p) == "tf32x3" else 1  # for each entry
+    return p.z.element_size() * numbers * _width(p) * (ROWS_OF_WEIGHTS + _rows(p))
 
 
 def _device(p: Operands) -> tuple[int, int]:
@@ -164,6 +176,12 @@ def place(group, batch, units, ROWS: tl.constexpr, UNITS: tl.constexpr):
 
 
 @triton.jit
+def _columns(fixed):
+    """Return four vectors of units as columns."""
+    return fixed[0][:, None], fixed[1][:, None], fixed[2][:, None], fixed[3][:, None]
+
+
+@triton.jit
 def by_gate(product, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr):
     """Return the parts ``(UNITS, ROWS)`` of a product ``(SLOTS UNITS, ROWS)``."""
     if SLOTS == 1:
@@ -234,13 +252,40 @@ def _ahead(gates, t, batch, units, row, unit, is_there, G: tl.constexpr):
     return loaded
 
 
+@triton.jit
+def _publish(sums, i, group, groups, first, second, ROWS: tl.constexpr):
+    """Write two numbers of this program for each sequence, at one of two places in turn."""
+    place = (i % 2 * groups + group) * tl.num_programs(0) + tl.program_id(0)
+    to = sums + place * (2 * ROWS) + tl.arange(0, ROWS)
+    tl.store(to, first)
+    tl.store(to + ROWS, second)
+
+
+@triton.jit
+def _published(sums, i, group, groups, PROGRAMS: tl.constexpr, ROWS: tl.constexpr):
+    """Return the two numbers ``(PROGRAMS, ROWS)`` of each program."""
+    program = tl.arange(0, PROGRAMS)[:, None]
+    place = (i % 2 * groups + group) * tl.num_programs(0) + program
+    to, is_there = sums + place * (2 * ROWS) + tl.arange(0, ROWS), program < tl.num_programs(0)
+    first = tl.load(to, mask=is_there, other=0.0, cache_modifier=".cg")
+    second = tl.load(to + ROWS, mask=is_there, other=0.0, cache_modifier=".cg")
+    return first, second
+
+
+@triton.jit
+def _of_units(x, unit, units):
+    """Return the sum over the units that this program has."""
+    return tl.sum(tl.where((unit < units)[:, None], x, 0.0), 0)
+
+
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
 def _forward(
-    gates, states, h0, c0, h_last, c_last, weight, static, hold, lengths, output, cells, fresh,
-    counters, begin, end, time, batch, groups, units, FIRST: tl.constexpr, CELL: tl.constexpr,
-    EPS: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
-    UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SPINS: tl.constexpr,
-    UPCAST: tl.constexpr, PRECISION: tl.constexpr,
+    gates, states, h0, c0, h_last, c_last, weight, static, norm, hold, lengths, output, cells,
+    fresh, sums, counters, begin, end, time, batch, groups, units, FIRST: tl.constexpr,
+    EARLY: tl.constexpr, PROGRAMS: tl.constexpr, CELL: tl.constexpr, EPS: tl.constexpr,
+    REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr,
+    CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Take some steps, from h0 and c0 or from h_last and c_last: pre-activations become gates.
 
@@ -258,8 +303,7 @@ def _forward(
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
         is_row = (row < batch)[None, :]
-        i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
-        fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
+        fixed = _columns(constants(static, norm, unit, units, unit < units, ACC))
         length = tl.full((ROWS,), 0, tl.int64)
         if lengths is not None:
             length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int64)
@@ -287,7 +331,29 @@ def _forward(
             fed, a = by_gate(product + missed, SLOTS, UNITS, ROWS), ()
             for j in tl.static_range(G):
                 a = a + (loaded[j] + fed[j - (G - R)] if j >= G - R else loaded[j],)
-            found, fresh_c, y, new = advance(a, h, c_t, fixed, is_there, units, CELL, False, EPS)
+            found, fresh_c = fresh_cell(a, h, c_t, fixed, CELL)
+            new = fresh_c
+            if norm is not None:
+                here_units = tl.minimum(units - tl.program_id(0) * UNITS, UNITS)
+                own = _of_units(fresh_c, unit, units) / here_units
+                spread = _of_units((fresh_c - own) * (fresh_c - own), unit, units)
+                _publish(sums, i, group, groups, own, spread, ROWS)
+                if EARLY:  # what follows is the next launch
+                    is_there, is_read = (
+                        is_there & (unit < 0)[:, None],
+                        is_read & (unit < 0)[:, None],
+                    )
+                if SPINS > 0:
+                    arrive(counter + groups, missed)
+                    missed = wait(counter + groups, (i + 1) * tl.num_programs(0), missed, SPINS)
+                means, spreads = _published(sums, i, group, groups, PROGRAMS, ROWS)
+                counts = tl.minimum(units - tl.arange(0, PROGRAMS)[:, None] * UNITS, UNITS)
+                counts = tl.maximum(counts, 0)
+                mean = tl.sum(counts * means, 0) / units + missed
+                means -= mean
+                variance = tl.sum(spreads + counts * means * means, 0) / units
+                new = (fresh_c - mean) / tl.sqrt(variance + EPS) * fixed[2] + fixed[3]
+            y = emission(found, new, CELL)
             if hold is not None:
                 new += held_c * (c_t - new)
                 y += held_h * (h - y)
@@ -320,13 +386,15 @@ def forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Tensor]:
     (time, batch, _, units), (grid, groups, options) = gates.shape, plan(p)
     states = gates.new_empty(time + 1, batch, sum(options["CHUNKS"]))
     h, c = wide(new.h), wide(new.c)
-    given = contiguous(p.weight, p.static, p.hold, p.lengths)
+    given = contiguous(p.weight, p.static, p.norm, p.hold, p.lengths)
     start, kept = contiguous(p.h0, p.c0), [x if x.numel() else None for x in new[-2:]]
-    counters = torch.zeros(groups, dtype=torch.int32, device=gates.device)
-    for begin, end in spans(time):
+    counters = torch.zeros(2 * groups, dtype=torch.int32, device=gates.device)
+    programs, sums = _sums(p, grid[0], groups, options)
+    for begin, end, is_early in _launches(p, spans(time)):
         _forward[grid](
-            gates, states, *start, h, c, *given, new.output, *kept, counters, begin, end, time,
-            batch, groups, units, FIRST=begin == 0, CELL=p.cell, EPS=EPS, **options,
+            gates, states, *start, h, c, *given, new.output, *kept, sums, counters, begin, end,
+            time, batch, groups, units, FIRST=begin == 0, EARLY=is_early, PROGRAMS=programs,
+            CELL=p.cell, EPS=EPS, **options,
         )  # fmt: skip
     return h.to(gates.dtype), c.to(gates.dtype)
 
@@ -351,6 +419,24 @@ def plan(p: Operands, *, is_backward: bool = False) -> tuple[tuple[int, int], in
     }  # fmt: skip
 
 
+def _sums(
+    p: Operands, tiles: int, groups: int, options: dict[str, Any]
+) -> tuple[int, Tensor | None]:
+    """Return the programs of a group, up to a power of 2, and memory for the sums of its norm."""
+    if p.norm is None:
+        return 1, None
+    size = 2, groups, tiles, 2, options["ROWS"]
+    return power_of_2(tiles), torch.empty(size, dtype=torch.float32, device=p.h0.device)
+
+
+def _launches(p: Operands, steps: list[tuple[int, int]]) -> list[tuple[int, int, bool]]:
+    """Return launches, and whether they are up to the sums of a norm."""
+    has_two = IS_INTERPRETED and p.norm is not None
+    ways = {(begin, end): (True, False) if has_two and begin < end else (False,)
+            for begin, end in steps}  # fmt: skip
+    return [(*step, is_early) for step, each in ways.items() for is_early in each]
+
+
 def gradient_exchange(
     h0: Tensor, tiles: int, groups: int, options: dict[str, Any]
 ) -> tuple[Tensor, Tensor, dict[str, int]]:
@@ -361,7 +447,7 @@ def gradient_exchange(
     rows, width = options["ROWS"], sum(options["CHUNKS"])
     turns = ceil_div(tiles * rows, _LOADS)
     at_once = ceil_div(tiles, turns)
-    aligned, size = ceil_div(groups, 32) * 32, 2 * groups * turns * at_once * rows * width
+    aligned, size = ceil_div(2 * groups, 32) * 32, 2 * groups * turns * at_once * rows * width
     memory = torch.zeros(aligned + size, dtype=torch.float32, device=h0.device)
     counters = memory[:aligned].view(torch.int32)
     return counters, memory[aligned:], {"SOURCES": turns * at_once, "AT_ONCE": at_once}
@@ -381,7 +467,7 @@ def spans(time: int, *, is_backward: bool = False) -> list[tuple[int, int]]:
 
 # The gradient of rkm_scan with weights that stay on the chip: all steps back in one kernel.
 #
-# A program has 64 rows of the recurrent weights, as above. In each step
+# A program has rows of the recurrent weights, as above. In each step
 # it computes the gradients of the pre-activations of these units, multiplies them by its rows, and
 # so has a part of the gradient of every unit of h. The programs of a group exchange these parts
 # through memory, and each adds those of its units up in the same order, so that two runs give the
@@ -436,12 +522,13 @@ def store_parts(
 
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
 def _backward(
-    grad, gates, h_before, c_before, emitted, weight, static, hold, lengths, dz, g_fresh, grad_h,
-    grad_c, to_h, to_c, parts, counters, begin, end, time, batch, groups, units,
-    FIRST: tl.constexpr, LAST: tl.constexpr, CELL: tl.constexpr,
-    EPS: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
-    UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SOURCES: tl.constexpr,
-    AT_ONCE: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
+    grad, gates, h_before, c_before, emitted, means, scales, weight, static, norm, hold, lengths,
+    dz, g_normed, g_fresh, grad_h, grad_c, to_h, to_c, parts, sums, counters, begin, end, time,
+    batch, groups, units, FIRST: tl.constexpr, LAST: tl.constexpr, EARLY: tl.constexpr,
+    PROGRAMS: tl.constexpr, CELL: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr,
+    SLOTS: tl.constexpr, UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr,
+    SOURCES: tl.constexpr, AT_ONCE: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Go some steps back: to_h and to_c become the gradients before, at last with all parts."""
     ACC: tl.constexpr = tl.float32
@@ -454,8 +541,7 @@ def _backward(
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
-        i_static, f_static, _, _ = constants(static, None, unit, units, unit < units, ACC)
-        fixed = (i_static[:, None], f_static[:, None], 0.0, 0.0)
+        fixed = _columns(constants(static, norm, unit, units, unit < units, ACC))
         length = tl.full((ROWS,), 0, tl.int64)
         if lengths is not None:
             length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int64)
@@ -482,10 +568,30 @@ def _backward(
             h_later, c_later = h_t + fed + missed, c_t
             e += h_later
             held_e, held_g = e * held_h, c_later * held_c
-            d, _after, of_fresh, h_t, c_t = retreat(
-                found, x, memory, e - held_e, c_later - held_g, fixed, is_there, units, CELL,
-                False, EPS,
-            )  # fmt: skip
+            if norm is not None:
+                of_row_t = tl.cast(t, tl.int64) * batch + row
+                mean = tl.load(means + of_row_t, mask=row < batch, other=0.0)
+                scale = tl.load(scales + of_row_t, mask=row < batch, other=0.0)
+                normed = (x - mean) * scale
+                x = normed * fixed[2] + fixed[3]
+            of_fresh, d_output = through_emission(found, x, e - held_e, c_later - held_g, CELL)
+            if norm is not None:
+                if g_normed is not None:
+                    tl.store(g_normed + here, of_fresh, mask=is_there)
+                of_fresh *= fixed[2]
+                first = _of_units(of_fresh, unit, units)
+                second = _of_units(of_fresh * normed, unit, units)
+                _publish(sums, i, group, groups, first, second, ROWS)
+                if EARLY:  # what follows is the next launch
+                    is_there = is_there & (unit < 0)[:, None]
+                if SPINS > 0:
+                    arrive(counters + groups + group, missed)
+                    target = (i + 1 - begin) * tl.num_programs(0)
+                    missed = wait(counters + groups + group, target, missed, SPINS)
+                firsts, seconds = _published(sums, i, group, groups, PROGRAMS, ROWS)
+                through = tl.sum(firsts, 0) + normed * tl.sum(seconds, 0) + missed
+                of_fresh = (of_fresh - through / units) * scale
+            d, h_t, c_t = through_gates(found, memory, of_fresh, d_output, fixed, CELL)
             h_t, c_t = h_t + held_e, c_t + held_g
             is_real = is_there
             if lengths is not None:
@@ -522,16 +628,20 @@ def backward(
     p: Operands, grad: Results, read: tuple[Any, ...], written: tuple[Any, ...]
 ) -> tuple[Tensor, Tensor]:
     """Write the gradients of the pre-activations and cells, and return those of h0 and c0."""
-    (dz, _, g_fresh), (grid, groups, options) = written, plan(p, is_backward=True)
+    (*_, emitted), (grid, groups, options) = read, plan(p, is_backward=True)
+    dz = written[0]
     time, batch, _, units = dz.shape
     counters, parts, counts = gradient_exchange(p.h0, grid[0], groups, options)
     to_h, to_c = (wide(dz.new_empty(p.h0.shape)) for _ in range(2))
-    given = contiguous(p.weight, p.static, p.hold, p.lengths)
-    upstream = contiguous(grad.h, grad.c)
-    for begin, end in spans(time, is_backward=True):
+    given = contiguous(p.weight, p.static, p.norm, p.hold, p.lengths)
+    upstream, moments = contiguous(grad.h, grad.c), (None, None)
+    if p.norm is not None:
+        _, *moments = torch.native_layer_norm(emitted.float(), (units,), None, None, EPS)
+    programs, sums = _sums(p, grid[0], groups, options)
+    for begin, end, is_early in _launches(p, spans(time, is_backward=True)):
         _backward[grid](
-            *read, *given, dz, g_fresh, *upstream, to_h, to_c, parts, counters, begin, end, time,
-            batch, groups, units, FIRST=begin == 0, LAST=begin == time or not IS_INTERPRETED,
-            CELL=p.cell, EPS=EPS, **counts, **options,
+            *read, *moments, *given, *written, *upstream, to_h, to_c, parts, sums, counters, begin,
+            end, time, batch, groups, units, FIRST=begin == 0, EARLY=is_early, PROGRAMS=programs,
+            LAST=begin == time or not IS_INTERPRETED, CELL=p.cell, **counts, **options,
         )  # fmt: skip
     return to_h.to(dz.dtype), to_c.to(dz.dtype)
