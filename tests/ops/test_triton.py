@@ -30,8 +30,9 @@ MOST_REGISTERS, MOST_SHARED = 255, 227 * 1024  # of a thread, and of a block, on
 # matrices of more than 64 units fill all registers of a multiprocessor; of 1150 units with the
 # weights on the chip, some addresses are spilled before the loop over steps, which reads none
 SPILL = (
-    "kbrn_scan 20 float32 _forward",  # 16 bytes
     "rkm_scan stationary 1150 bfloat16 _forward",
+    "rkm_scan stationary norm 1150 bfloat16 _forward",
+    "rkm_scan stationary norm 300 float32 _backward",  # 40 bytes
     "rkm_scan whole rkm_lstm 100",
     "rkm_scan whole both 100",
     "rkm_scan whole rkm_cifg 128",

@@ -157,16 +157,18 @@ class _Call(torch.autograd.Function):
         to_output, to_h, *to_parts = grad
         if to_output is not None and to_output.dim() == 2:
             to_output = to_output[None]
-        no_h, no_c = map(torch.zeros_like, (h0, c0)) if ctx.fields else (h0, c0)  # zeros
-        to_h = no_h if to_h is None else to_h.contiguous()
+        # without a state, h0 and c0 are zeros
+        zeros = torch.zeros_like if ctx.fields else lambda x: x
+        to_h = zeros(h0) if to_h is None else to_h.contiguous()
         if all(grad is None for grad in to_parts):
-            to_c = no_c
+            to_c = zeros(c0)
         elif c0.dim() == 3:
             to_c = to_parts[0].contiguous()  # type: ignore[union-attr]
         else:
             shape = len(h0), c0.shape[2] // len(to_parts), *h0.shape[1:]
             to_c = _joined([h0.new_zeros(shape) if g is None else g for g in to_parts])
         of_states, of_weights, directions = [], [], ctx.directions
+        needs_state = any(needs[1 : 1 + ctx.fields])
         for k in reversed(range(0, len(ctx.steps), directions)):
             step, operands = ctx.steps[k]
             count, start = len(operands), k // directions * step.kept
@@ -183,7 +185,7 @@ class _Call(torch.autograd.Function):
             to_output = torch.zeros_like(output) if to_output is None else to_output
             results = step.gradients(
                 joint, x, h, c, (output, *rest), (to_output.view(output.shape), *upstream),
-                (k > 0 or needs[0], ctx.fields > 0, *needed), ctx.backend,
+                (k > 0 or needs[0], needs_state, *needed), ctx.backend,
             )  # fmt: skip
             to_output, end = results[0], first
             if directions == 1:
@@ -192,9 +194,10 @@ class _Call(torch.autograd.Function):
             else:
                 of_states[:0] = zip(*results[1:3], strict=True)
                 of_weights[:0] = step.apart(operands, results[3:])
-        of_state = []
-        if ctx.fields:
-            h, c = (torch.stack(parts) for parts in zip(*of_states, strict=True))
+        of_state = [None] * ctx.fields
+        if needs_state:
+            ways = zip(*of_states, strict=True)
+            h, c = (torch.stack(x) if len(x) > 1 else x[0][None] for x in ways)
             of_state = [h, *((c,) if c.dim() == 3 else _parted(c, ctx.fields - 1))]
         of_x = None if to_output is None else to_output.view(inputs[0].shape)
         return (None, of_x if needs[0] else None, *of_state, *of_weights)
