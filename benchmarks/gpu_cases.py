@@ -308,6 +308,8 @@ DEFAULTS = {  # what users call, and the sizes of their batches
     "RKMCIFG, layer norm": (400, 32, 128, 128),
     "StringKernelRNN, 100 units": (200, 64, 30, 100),
     "RKMLSTM, 300 units": (200, 64, 30, 300),
+    "RKMLSTM, 800 units": (128, 16, 800, 800),
+    "RKMCIFG, layer norm, 650 units": (128, 32, 650, 650),
     "RKMLSTM, autocast": (128, 64, 650, 650),
     "RKMLSTM, both directions": (200, 64, 30, 100),
     "RKMLSTM, lengths": (200, 64, 30, 128),

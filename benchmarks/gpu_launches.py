@@ -75,12 +75,16 @@ def layers() -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
         ),
         "RKM-LSTM, 300 units, float32": (nn.RKMLSTM(20, 300), sequences(20)),
         "RKM-LSTM, 650 units, float32": (nn.RKMLSTM(20, 650), sequences(20)),
+        "RKM-LSTM, 800 units, float32": (nn.RKMLSTM(20, 800), sequences(20)),
         "RKM-LSTM, 650 units, 16 bits": (nn.RKMLSTM(20, 650).bfloat16(), halves(20)),
         "RKM-LSTM, 650 units, 16 bits, 128 sequences": (
             nn.RKMLSTM(20, 650).bfloat16(), halves(20, 128),
         ),
         "RKM-LSTM, 300 units, layer norm, 16 bits": (
             nn.RKMLSTM(20, 300, layer_norm=True).bfloat16(), halves(20),
+        ),
+        "RKM-CIFG, 1,150 units, layer norm, 16 bits": (
+            nn.RKMCIFG(20, 1150, layer_norm=True).bfloat16(), halves(20),
         ),
         "RKM-LSTM, 100 units, both directions": (
             nn.RKMLSTM(10, 100, bidirectional=True), sequences(10),

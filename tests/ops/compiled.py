@@ -138,8 +138,7 @@ CASES: dict[str, Make] = {
     "rkm_scan rkm_gaussian": partial(cell, "rkm_gaussian", "norm hold lengths"),
     "rkm_scan stationary 300": partial(cell, "lstm", "input hold", units=300, batch=64),
     "rkm_scan stationary 640": partial(cell, "rkm_lstm", "input", units=640, batch=32),
-    "rkm_scan stationary 768": partial(cell, "rkm_lstm", "input", units=768, batch=16),
-    "rkm_scan stationary 1056": partial(cell, "rkm_lstm", "input hold", units=1056, batch=16),
+    "rkm_scan stationary 832": partial(cell, "lstm", "input hold", units=832, batch=16),
     "rkm_scan stationary 1150": partial(cell, "rkm_cifg", "input", units=1150, batch=16),
     "rkm_scan stationary norm 300": partial(
         cell, "lstm", "input norm lengths", units=300, batch=64

@@ -228,9 +228,8 @@ def wrong_descriptions() -> Iterator[str]:
         (129, torch.float16, {}, "all steps in one kernel, with the weights on the chip: 129 units "
                                  "with feedback are more than 128"),
         (129, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
-        (704, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
-        (1056, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
-        (1057, torch.float32, {}, "133 programs do not run at once on 132 multiprocessors"),
+        (832, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
+        (833, torch.float32, {}, "245760 bytes of shared memory are more than 232448"),
         (129, torch.float16, {"layer_norm": True}, "kernel, with the weights on the chip: 129"),
         (1153, torch.float16, {}, "the weights of 1153 units do not fit on the chip"),
     ):  # fmt: skip

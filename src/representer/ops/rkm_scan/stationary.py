@@ -75,7 +75,10 @@ def refuses(p: Operands) -> str:
 def _bytes(p: Operands) -> int:
     """Return the memory for the weights of a program and for h of a group of sequences."""
     numbers = 2 if precision(p) == "tf32x3" else 1  # for each entry
-    return p.z.element_size() * numbers * _width(p) * (ROWS_OF_WEIGHTS + _rows(p))
+    exchanged = width = _width(p)
+    if p.z.dtype == torch.float32:  # of which a chunk at a time passes through memory
+        exchanged = min(width, 2 * MOST_AT_ONCE)
+    return p.z.element_size() * numbers * (ROWS_OF_WEIGHTS * width + _rows(p) * exchanged)
 
 
 def _device(p: Operands) -> tuple[int, int]:
@@ -123,7 +126,7 @@ def _rows(p: Operands) -> int:
 def _width(p: Operands) -> int:
     """Return the length of a row of h, with zeros at its end."""
     units = p.h0.shape[1]
-    whole = 64 if units <= 704 else 128
+    whole = 64 if units <= 704 or p.z.dtype == torch.float32 else 128
     return ceil_div(units, whole) * whole
 
 
