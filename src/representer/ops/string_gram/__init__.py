@@ -56,10 +56,11 @@ def string_gram(
     rows = columns if y is None else x
     if _device_of(rows[0]) == "cuda":
         launchers = importlib.import_module("representer.ops.string_gram.triton")
-        gram = launchers.string_gram(
-            rows, None if y is None else columns, order, decay, trailing=trailing,
-            similarities=similarities,
-        )  # fmt: skip
+        with torch.cuda.device_of(rows[0]):  # does nothing for tensors on the CPU
+            gram = launchers.string_gram(
+                rows, None if y is None else columns, order, decay, trailing=trailing,
+                similarities=similarities,
+            )  # fmt: skip
     else:
         gram = _on_core(rows, None if y is None else columns, order, float(decay), trailing)
     rank = torch.tensor(by_length, device=gram.device).argsort()
