@@ -318,8 +318,8 @@ class SeriesStream:
     next one comes, which interpolates; the steps without any value wait for the next with one.
 
     Args:
-        model: A fitted `SeriesClassifier` or `SeriesRegressor` whose kernel predicts alone, for one target. ``standardize="series"``
-            needs whole series.
+        model: A fitted `SeriesClassifier` or `SeriesRegressor` whose kernel predicts alone, for
+            one target. ``standardize="series"`` needs whole series.
 
     Raises:
         ArgumentError: For other estimators.
