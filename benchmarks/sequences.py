@@ -133,6 +133,7 @@ def main() -> None:
         "## Growth\n\nTraining on random DNA, half of it with a motif. Up to 4,000 sequences, the "
         f"regression uses all inner products, beyond the counts. {growth.ABOUT}",
         growth.section(growth.SEQUENCES),
+        command="python benchmarks/sequences.py --data DIR --out docs/results/sequences.md",
     )  # fmt: skip
 
 

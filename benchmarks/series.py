@@ -152,6 +152,7 @@ def main() -> None:
         "## Growth\n\nTraining on many series, and the features of two long ones, with 1,000 "
         f"features. {growth.ABOUT}",
         growth.section(growth.SERIES),
+        command="python benchmarks/series.py --data DIR --aeon PYTHON --out docs/results/series.md",
     )  # fmt: skip
 
 
