@@ -11,7 +11,6 @@ import pytest
 
 from papers.conftest import data, write_treebank  # noqa: F401 (a fixture)
 from papers.graph_files import write_graphs
-from representer.errors import ArgumentError, DataError
 from representer.tasks.comparison import ComparisonTable, Result
 from representer.tasks.recipe import Request
 
@@ -40,38 +39,6 @@ def request(root: Path, out: Path, **options: Any) -> Request:
 def cells(page: str, title: str) -> list[str]:
     (line,) = [line for line in page.splitlines() if line.startswith(f"| {title} |")]
     return [cell.strip() for cell in line.strip("|").split("|")]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*nothing that training had")  # of a few dozen texts
-def test_the_command_compares_what_is_there_and_keeps_it(own, root, tmp_path, capsys):
-    words = ["--data", str(root), "--out", str(tmp_path), "--smoke", "--seeds", "0,1",
-             "--threads", "1", "--datasets", "ag-news,yahoo,mutag,freesolv"]  # fmt: skip
-    own.main(words)
-    page = (tmp_path / "table.md").read_text("utf-8")
-    _, baseline, *figures = cells(page, "Yahoo! Answers, two topics")
-    assert baseline.startswith("TF-IDF ")
-    assert all(0 <= float(figure.split(" ± ")[0]) <= 100 for figure in figures[:3])
-    assert figures[-2] == "2"
-    assert "Weisfeiler-Lehman" in cells(page, "MUTAG")[1]
-    assert "WL subtree kernel" in cells(page, "FreeSolv")[1]
-    assert "missing in the folder of the data: ag-news" in page
-    assert "not run: dbpedia" in page
-    assert "Smoke run" in page
-    assert "ag-news is skipped: " in capsys.readouterr().err
-    before = {path: path.read_bytes() for path in tmp_path.rglob("results.jsonl")}
-    assert {path.parent.name for path in before} == {"yahoo", "mutag", "freesolv"}
-    own.main(words)
-    assert {path: path.read_bytes() for path in before} == before
-    assert (tmp_path / "table.md").read_text("utf-8") == page
-
-
-def test_a_folder_without_any_set_and_an_unknown_set_are_refused(own, root, tmp_path):
-    with pytest.raises(DataError, match="there are no files of nci1"):
-        own.reproduce(request(root, tmp_path / "none", datasets=("nci1",)))
-    with pytest.raises(ArgumentError, match="datasets is 'iris'"):
-        own.reproduce(request(root, tmp_path / "none", datasets=("iris",)))
-    assert not (tmp_path / "none").exists()
 
 
 def table(rows: Mapping[str, list[float]], metric: str = "accuracy") -> ComparisonTable:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -93,16 +90,6 @@ def test_a_suite_that_ended_replaces_its_figures_alone(bench, monkeypatch, tmp_p
     assert "Shares" not in page("--only")
 
 
-@pytest.mark.slow
-def test_suites_name_their_cases_once_and_the_same_each_time(bench) -> None:
-    found = bench("faults").suites()
-    for name, suite in found.items():
-        first, again = ([case.name for case in suite.cases(3, 0.05)] for _ in range(2))
-        assert first == again, name
-        assert first, name
-        assert len(set(first)) == len(first), name
-
-
 def test_an_unknown_suite_is_refused_with_those_that_exist(bench, monkeypatch) -> None:
     monkeypatch.setattr("sys.argv", ["campaign.py", "--only", "nothing"])
     with pytest.raises(SystemExit, match="2"):
@@ -112,49 +99,12 @@ def test_an_unknown_suite_is_refused_with_those_that_exist(bench, monkeypatch) -
 # The suites of the fault campaign: a sample of each, and what their checks see.
 
 
-Chosen = Callable[[Any], bool]  # of the cases of a suite
-SLOW_TO_MAKE = ("a long dictionary", "50 million rows", "a cell of 50 MB", "a line of")
-SAMPLES: dict[str, tuple[float, Chosen]] = {
-    "command_words": (0.1, lambda case: True),
-    "data_files": (0.1, lambda case: not any(words in case.name for words in SLOW_TO_MAKE)),
-    "hostile_text": (
-        1.0,
-        lambda case: any(words in case.name for words in (
-            "manifest-an unfinished string of escaped quotes-40000", "JSON Lines-3,000 lists-40000",
-            "configuration of a run-an open list-10000", "--config-code-10000",
-            "CSV cells-nearly a number-20000", "a file of a run-", "checkpoints-folder",
-            "a folder to share-folder", "results of compare-file", "journal of a Gram matrix-",
-        )),
-    ),
-    "kill": (0.04, lambda case: case.group == "fit text"),
-    "run_folders": (0.01, lambda case: True),
-    "served_requests": (0.5, lambda case: True),
-    "several_processes": (1.0, lambda case: " kill of " in case.name),
-    "signals": (0.3, lambda case: case.name.startswith("text")),
-    "written_results": (
-        1.0,
-        lambda case: any(words in case.name for words in (
-            "killed at 50.0%", "damaged at 50%", "2600", "CNN, 2 to 3", "a link in",
-        )),
-    ),
-    "system": (0.01, lambda case: case.name.split(":")[0] != "environment"),
-}  # fmt: skip
 NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 OF_OPERATORS = {
     "operators": ("gated_scan-cpp-{}-float32-strided", "kbrn_scan-cpp-{}-empty",
                   "rkm-strides-{}", "product-strides-{}", "far-sequences-{}"),
     "long_sequences": ("1-multiply-no-last-given-0-identity-0.5-torch.float32",),
 }  # fmt: skip
-
-
-@pytest.mark.slow  # minutes in all: most start processes, and the campaign itself runs every case
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_of_a_suite_holds(bench, failures, name: str):
-    suite, (share, is_chosen) = bench(f"faults.{name}").SUITE, SAMPLES[name]
-    suite.setup()
-    chosen = [case for case in suite.cases(0, share) if is_chosen(case)]
-    assert chosen
-    assert failures(chosen[:25]) == []
 
 
 @NEEDS_CORE
@@ -204,38 +154,3 @@ def test_lost_units_and_markup_in_names_are_seen(bench, monkeypatch):
     monkeypatch.setattr("representer.storage.atomic.append", appended)
     with pytest.raises(AssertionError, match="bytes of a line are left"):
         suite._interrupted(0.5, "full disk")
-
-
-def test_a_child_is_ended_in_time_and_what_it_touches_is_listed(bench, tmp_path: Path):
-    child = bench("faults.forked")
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "file").write_text("x")
-    (tmp_path / "link").symlink_to("secret/file")
-
-    def curious() -> int:
-        (tmp_path / "link").read_text()
-        return os.system("true")
-
-    ended = child.forked(curious, tmp_path, seconds=20, forbidden=[tmp_path / "secret"])
-    assert [one.split()[0] for one in ended.touched] == ["open", "os.system"]
-    assert child.forked(lambda: bytearray(2**31) and 0, tmp_path, seconds=20).code == 99
-    endless = child.forked(lambda: [None for _ in iter(int, 1)] and 0, tmp_path, seconds=0.2)
-    assert endless.code == child.HANG
-
-
-@pytest.mark.slow  # a process of its own
-def test_a_command_has_its_output_and_its_exit_code_and_one_that_hangs_is_killed(bench, tmp_path):
-    server, log = bench("faults.warm").Server(), tmp_path / "log"
-    try:
-        words = [["--version"], ["fit"], ["--version"]]
-        assert server.run(log, words=words, folder=str(tmp_path)) == 2
-        lines = [line.split()[0] for line in log.read_text().splitlines()]
-        assert lines == ["representer", "error:"]
-        pid = server.start(log, words=[], faults=[["stop"]])
-        with pytest.raises(AssertionError, match="did not end within"):
-            server.wait(pid, 0.05)
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-        assert server.run(log, words=[["--version"]]) == 0
-    finally:
-        server.close()

@@ -135,12 +135,6 @@ def test_a_verdict_is_that_of_the_interval(figures, difference, margin, verdict)
     assert figures.Finding(difference, 0.5, "3 seeds", "").cells(margin)[0] == verdict
 
 
-def test_rounding_does_not_hide_which_side_of_zero_an_interval_is_on(figures):
-    assert figures.Finding(13.0, 12.98, "", "").cells()[2] == "+13 ± 12.98"
-    assert figures.Finding(-3.0, 3.004, "", "").cells()[2] == "-3 ± 3"
-    assert figures.Finding(3.0, 2.0, "", "").cells()[2] == "+3 ± 2"
-
-
 def test_the_page_is_what_the_command_writes(bench):
     claims = bench("claims")
     page = bench("result_pages").text_of(claims.RESULTS, "claims")

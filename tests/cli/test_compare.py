@@ -83,24 +83,6 @@ def test_every_row_is_trained_and_tested_on_every_split(compared):
     assert page.count("| network") == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("row", "options"), [
-    ("both", ["--answer", "both"]),
-    ("network", ["--answer", "network"]),
-    ("network, rkm-lstm", ["--answer", "network", "--cell", "rkm-lstm"]),
-])  # fmt: skip
-def test_a_row_on_a_split_is_a_run_of_fit_with_its_seed(run, compared, tmp_path, row, options):
-    data, out = compared
-    common = [*ONE_EPOCH, "--test-fraction", "0.2", "--seed", "1", "--out", tmp_path / "run"]
-    assert run("fit", "text", data, *common, *options).code == 0
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
-    right = 1 - np.mean(results(out)[1, row]["losses"])
-    assert metrics["test"]["accuracy"] == pytest.approx(right)
-    baseline = results(out)[1, "TF-IDF + logistic regression"]
-    right = 1 - np.mean(baseline["losses"])
-    assert metrics["baselines"][0]["accuracy"] == pytest.approx(right)
-
-
 def test_the_same_command_continues_and_other_settings_are_refused(run, compared, tmp_path):
     data, finished = compared
     out = shutil.copytree(finished, tmp_path / "out")

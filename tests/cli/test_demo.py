@@ -59,16 +59,6 @@ def test_examples_of_the_training_file_are_its_test_part(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["graph", "molecule"])
-def test_the_demos_have_examples(run: Run, tmp_path: Path, task: str) -> None:
-    outcome = run("fit", task, "--demo", "--out", str(tmp_path / "run"), *SIZES)
-    assert outcome.code == 0, outcome.err
-    splits = json.loads((tmp_path / "run/splits.json").read_text())
-    place = "rows" if task == "graph" else "lines"
-    assert len(examples_of(str(tmp_path / "run"), None)) == len(splits["test"][place])
-
-
-@pytest.mark.slow
 def test_the_signal_demo_shows_subjects_that_training_did_not_have(
     run: Run, tmp_path: Path
 ) -> None:

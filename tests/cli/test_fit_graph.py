@@ -86,16 +86,6 @@ def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
     assert "Graph g" in (out / "report.html").read_text()
 
 
-@pytest.mark.slow
-def test_the_demo_trains_and_its_command_repeats_it(run, tmp_path):
-    outcome = run("fit", "graph", "--demo", "--out", tmp_path / "demo", "--epochs", "2")
-    assert outcome.code == 0
-    details = json.loads((tmp_path / "demo" / "details.json").read_text())
-    assert details["command"].startswith("representer fit graph --demo --out ")
-    assert details["command"].endswith("--epochs 2")
-    assert details["data"]["labels"][""] == {"chain": 105, "ring": 105}
-
-
 def test_invalid_inputs_of_fit_graph_are_rejected(
     run, graph_files, graph_run, graph_regression, tmp_path
 ):

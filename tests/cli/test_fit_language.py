@@ -47,29 +47,6 @@ def test_the_closing_lines_have_tokens_beside_perplexities(run, running_text, tm
         assert low <= difference <= high
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("answer", ["kernel", "network"])
-def test_each_half_can_be_fitted_and_used_alone(run, running_text, tmp_path, answer):
-    out = tmp_path / "run"
-    words = [*LANGUAGE, "--epochs", "1", "--answer", answer, "--input-dropout", "0.1"]
-    assert run("fit", "language", running_text, "--out", out, *words).code == 0
-    metrics = metrics_of(out)
-    assert metrics["model"] == {"kernel": "kernel", "network": "string-kernel"}[answer]
-    assert metrics["parts"].keys() == {answer}
-    page = (out / "report.html").read_text()
-    assert ("Learning curves" in page) == (answer == "network")
-    assert run("report", out).code == 0
-    assert last_json(run("evaluate", out, running_text))["tokens"] == 479
-    assert run("predict", out, running_text).out.startswith("line,prediction")
-    assert run("explain", out, running_text, "--limit", "1", "--report").out.startswith(
-        "after line 1: <eos>"
-    )
-    assert run("generate", out, "-n", "7", "--temperature", "0").code == 0
-    again = run("fit", "language", running_text, "--out", out, *words, "--resume")
-    assert again.code == 0, again.err
-    assert metrics_of(out)["test"] == metrics["test"]
-
-
 def test_evaluate_gives_the_figures_of_another_text(run, language_run, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text(f"{LINE}\nfour eight\n")
@@ -117,22 +94,6 @@ def test_words_of_a_script_without_spaces_are_found_to_be_unknown(run, tmp_path)
     )
     outcome = run(*words, tmp_path / "characters", "--level", "char")
     assert "are unknown" not in outcome.err + outcome.out
-
-
-@pytest.mark.slow
-def test_characters_have_bits(run, running_text, tmp_path):
-    out = tmp_path / "run"
-    outcome = run(
-        "fit", "language", running_text, "--out", out, "--level", "char", *LANGUAGE, "--epochs", "2"
-    )
-    assert outcome.code == 0, outcome.err
-    test = metrics_of(out)["test"]
-    assert test["bits_per_character"] == pytest.approx(test["loss"] / math.log(2))
-    assert test["tokens"] == 6 * (len(LINE) + 1) - 1
-    assert "bits per character" in outcome.out
-    drawn = run("generate", out, "--prompt", "thr", "-n", "4", "--temperature", "0").out
-    assert drawn.startswith("thr")
-    assert len(drawn) >= 7
 
 
 def test_a_vocabulary_that_does_not_fit_is_refused(run, running_text, tmp_path, monkeypatch):
@@ -201,12 +162,3 @@ def test_what_has_no_contributions_is_refused(run, running_text, tmp_path):
         assert message in run("explain", out, running_text, "--report").error
         assert not (out / "explanations.json").exists()
     assert estimators.load(tmp_path / "--cutoffs").get_params()["cutoffs"] == (3,)
-
-
-@pytest.mark.slow
-def test_the_demo_beats_counting(run, tmp_path):
-    out = tmp_path / "run"
-    assert run("fit", "language", "--demo", "--out", out).code == 0
-    metrics = metrics_of(out)
-    baselines = [row["perplexity"] for row in metrics["baselines"]]
-    assert metrics["test"]["perplexity"] < min(baselines)

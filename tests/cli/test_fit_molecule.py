@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
-import signal
-import subprocess
-import sys
 
 import pytest
 from rdkit import Chem
 
-from cli.conftest import MOLECULE, last_json, metrics_of, rows_of
-from representer import estimators
+from cli.conftest import MOLECULE, metrics_of, rows_of
 from representer.data.molecules import scaffold
-from representer.estimators import MoleculeRegressor
-from representer.storage import checkpoint
-from representer.storage.atomic import VARIABLE
 from representer.tasks.molecule import FLOW
 from representer.tasks.molecule_options import MoleculeConfig
 
@@ -55,18 +47,6 @@ def test_the_report_has_tables_plots_and_drawn_walks(molecule_run, molecule_clas
         assert part in page
     assert "<script" not in page
     assert "Predicted against" not in (molecule_classes / "report.html").read_text(encoding="utf-8")
-
-
-def test_evaluate_on_the_test_rows_gives_the_test_figures(run, molecule_run, molecules, tmp_path):
-    lines = molecules.read_text().splitlines()
-    test = json.loads((molecule_run / "splits.json").read_text())["test"]["lines"]
-    part = tmp_path / "part.csv"
-    part.write_text("\n".join([lines[0], *(lines[i - 1] for i in test)]) + "\n")
-    found = last_json(run("evaluate", molecule_run, part))["targets"]
-    wanted = metrics_of(molecule_run)["test"]
-    for name in ("atoms", "rings"):
-        assert found[name]["rmse"] == pytest.approx(wanted[name]["rmse"], rel=1e-6)
-        assert found[name]["coverage"] == wanted[name]["coverage"]
 
 
 def test_the_molecules_to_measure_next_are_suggested(run, molecule_run, tmp_path):
@@ -114,16 +94,6 @@ def test_smiles_of_the_command_line_are_predicted_without_a_file(run, molecule_r
     assert "--input" in run("predict", molecule_run, "--input", "C(C").error
 
 
-def test_a_prediction_belongs_to_its_row(run, molecule_run, molecules, tmp_path):
-    head, *rows = molecules.read_text().splitlines()
-    turned = tmp_path / "turned.csv"
-    turned.write_text("\n".join([head, *rows[::-1]]) + "\n")
-    answers = [rows_of(run("predict", molecule_run, path).out) for path in (molecules, turned)]
-    first, second = ({r["name"]: float(r["prediction_atoms"]) for r in rows} for rows in answers)
-    assert first == {name: pytest.approx(second[name], rel=1e-4) for name in first}
-    assert len(set(first.values())) > 40
-
-
 def test_the_mean_is_that_of_the_training_rows(molecule_run, molecules):
     given = rows_of(molecules)
     splits = json.loads((molecule_run / "splits.json").read_text())
@@ -136,25 +106,6 @@ def test_the_mean_is_that_of_the_training_rows(molecule_run, molecules):
     metrics = metrics_of(molecule_run)
     wanted = (sum(squares) / len(squares)) ** 0.5
     assert metrics["baselines"][-1]["test"]["atoms"]["rmse"] == pytest.approx(wanted)
-
-
-@pytest.mark.slow
-def test_an_explanation_lists_walks_of_the_network_and_subtrees_of_the_kernel(
-    run, molecules, molecule_run, tmp_path
-):
-    path = tmp_path / "one.csv"
-    path.write_text("smiles\nCCO\n")
-    found = {"both": set(listed(run, molecule_run, path))}
-    for answer in ("network", "kernel"):
-        out = tmp_path / answer
-        words = ["--target", "atoms", "--baselines", "none", "--epochs", "1", "--answer", answer]
-        assert run("fit", "molecule", molecules, "--out", out, *MOLECULE, *words).code == 0
-        predicted = rows_of(run("predict", out, molecules).out)
-        assert all(float(row["uncertainty"]) > 0 for row in predicted)
-        found[answer] = set(listed(run, out, path))
-    assert found["network"] == {"C0–C1", "C1–O2"}  # each in both directions
-    assert {"C", "O", "CH3", "OH", "C(C,O)"} <= found["kernel"]
-    assert found["both"] <= found["network"] | found["kernel"]
 
 
 def listed(run, out, path) -> list[str]:
@@ -290,27 +241,6 @@ def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     assert metrics_of(out)["baselines"] == []
 
 
-@pytest.mark.slow  # two processes; test_kill shows it for the trainer
-def test_a_killed_run_reaches_the_same_weights(run, molecule_run, molecules, tmp_path):
-    """SIGKILL in the middle of a save, then --resume: as if nothing had happened."""
-    out = tmp_path / "run"
-    words = ["fit", "molecule", molecules, "--out", out, *MOLECULE, "--target", "atoms,rings",
-             "--baselines", "all"]  # fmt: skip
-    killed = subprocess.run(
-        [sys.executable, "-m", "representer", *map(str, words)],
-        env={**os.environ, VARIABLE: "ckpt.written:3:kill"}, capture_output=True, check=False,
-    )  # fmt: skip
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(checkpoint.steps(out / "checkpoints")) == 2
-    assert not (out / "metrics.json").exists()
-    assert run(*words, "--resume").code == 0
-    weights = ("model.safetensors", "metrics.jsonl", "kernel.safetensors")
-    for name in (*weights, *(f"gine/{name}" for name in weights[:2])):
-        assert (out / name).read_bytes() == (molecule_run / name).read_bytes(), name
-    assert (out / "splits.json").read_bytes() == (molecule_run / "splits.json").read_bytes()
-    assert not list(out.rglob("*.tmp"))
-
-
 def test_a_scaffold_split_has_no_scaffold_in_two_parts(molecules):
     data = FLOW.prepare(MoleculeConfig(data=str(molecules), target="atoms", split="scaffold"))
     kinds = [{scaffold(s) for s in part.objects} for part in data.parts.values()]
@@ -334,31 +264,6 @@ def test_a_molecule_on_both_sides_is_reported(molecules, tmp_path, capsys):
 def test_targets_that_are_not_standardized_stay_in_their_unit(molecules):
     data = FLOW.prepare(MoleculeConfig(data=str(molecules), target="atoms", standardize=False))
     assert data.target.scales == (1.0,)
-
-
-@pytest.mark.slow
-def test_python_reads_the_run_and_the_command_line_reads_what_python_saved(
-    run, molecule_run, molecules, tmp_path
-):
-    model = estimators.load(molecule_run)
-    assert isinstance(model, MoleculeRegressor)
-    given = rows_of(molecules)
-    mean, std = model.predict([row["smiles"] for row in given], return_std=True)
-    found = rows_of(run("predict", molecule_run, molecules).out)
-    assert [float(row["prediction_rings"]) for row in found] == pytest.approx(mean[:, 1], rel=1e-6)
-    assert [float(row["uncertainty_atoms"]) for row in found] == pytest.approx(std[:, 0], rel=1e-6)
-    model.save(tmp_path / "saved")
-    again = rows_of(run("predict", tmp_path / "saved", molecules).out)
-    assert [row["prediction_rings"] for row in again] == [row["prediction_rings"] for row in found]
-    assert run("evaluate", tmp_path / "saved", molecules).code == 0
-
-
-@pytest.mark.slow
-def test_the_demo_beats_its_baselines_of_no_structure(run, tmp_path):
-    out = tmp_path / "run"
-    assert run("fit", "molecule", "--demo", "--out", out).code == 0
-    metrics = metrics_of(out)
-    assert metrics["baselines"][-1]["difference"]["QED"][2] < 0
 
 
 def test_other_numbers_of_targets_than_the_model_has_are_refused(run, molecule_run, molecules):

@@ -149,16 +149,6 @@ def test_evaluate_on_a_fold_gives_the_figures_of_the_fold(run, signal_run, recor
     assert "the model was trained on subject 2; only" in run("evaluate", signal_run, path).err
 
 
-def test_predict_answers_every_window_with_its_subject(
-    run, signal_run, signal_file, recordings, tmp_path
-):
-    out = tmp_path / "out.csv"
-    assert run("predict", signal_run, signal_file, "-o", out).code == 0
-    found = rows_of(out.read_text())
-    assert [row["subject"] for row in found] == recordings.subjects.tolist()
-    assert [int(row["window"]) for row in found] == list(range(40))
-
-
 def test_a_stream_ends_with_the_prediction_for_the_window(run, signal_run, signal_file):
     whole = probabilities(run("predict", signal_run, signal_file).out)
     outcome = run("predict", signal_run, signal_file, "--stream")
@@ -248,27 +238,6 @@ def test_a_class_that_evaluate_does_not_find_keeps_the_numbers_of_the_others(
         assert turned["by_subject"][subject] == pytest.approx(1 - accuracy)
 
 
-@pytest.mark.slow
-def test_named_subjects_are_tested_once_without_a_baseline(run, signal_file, tmp_path):
-    out, names = tmp_path / "named", "subject 3,subject 1"
-    outcome = run(
-        "fit", "signal", signal_file, "--out", out, *SIGNAL, "--epochs", "1",
-        "--test-subjects", names, "--baselines", "none", "--window-seconds", "0.5",
-        "--resample", "50", "--standardize", "training",
-    )  # fmt: skip
-    assert outcome.code == 0
-    assert "drawn.npz: resampled from 100 Hz to 50 Hz" in outcome.err
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert list(metrics["by_subject"]) == ["subject 1", "subject 3"]
-    assert metrics["test"]["count"] == 40  # twice twenty halves
-    assert metrics["baselines"] == []
-    model = json.loads((out / "model.json").read_text())
-    assert (model["reading"]["samples"], model["network"]["sampling_rate"]) == (25, 50.0)
-    assert len(model["inputs"]["standardization"]["mean"]) == 4
-    stream = run("predict", out, signal_file, "--stream")
-    assert "a live stream needs" not in stream.err
-
-
 @pytest.mark.parametrize(("changes", "words", "message"), [
     ({"y": None, "fs": None}, [], "bad.npz: there is no array y and no fs"),
     ({"X": np.full((12, 2, 60), np.nan)}, [],
@@ -356,23 +325,6 @@ def test_options_of_files_with_events_are_refused_for_arrays(run, signal_file, t
         assert "since only recordings such as .edf files have events" in outcome.error
 
 
-def test_runs_and_folds_are_saved_estimators(run, signal_run, signal_file, recordings):
-    by_subject = Standardization("subject").apply(recordings).signals
-    folders = [signal_run, *sorted((signal_run / "folds").iterdir())]
-    for folder in (signal_run, folders[2]):
-        model = estimators.load(folder)
-        assert isinstance(model, estimators.SignalClassifier)
-        rows = rows_of(run("predict", folder, signal_file).out)
-        chances = [
-            [float(row[f"probability_{name}"]) for name in recordings.classes] for row in rows
-        ]
-        np.testing.assert_allclose(model.predict_proba(by_subject), chances, atol=5.1e-7)
-    metrics = json.loads((signal_run / "metrics.json").read_text())
-    of_test = recordings.subjects == "subject 1"
-    truth = np.asarray(recordings.classes)[recordings.labels[of_test]]
-    assert model.score(by_subject[of_test], truth) == metrics["by_subject"]["subject 1"]
-
-
 def test_an_estimator_saved_in_python_predicts_files(run, recordings, signal_file, tmp_path):
     labels = np.asarray(recordings.classes)[recordings.labels]
     model = estimators.SignalClassifier(
@@ -381,16 +333,6 @@ def test_an_estimator_saved_in_python_predicts_files(run, recordings, signal_fil
     model.save(tmp_path / "saved")
     rows = rows_of(run("predict", tmp_path / "saved", signal_file).out)
     assert [row["prediction"] for row in rows] == model.predict(recordings.signals).tolist()
-
-
-def test_a_cell_without_exact_contributions_is_not_explained(run, signal_file, tmp_path):
-    words = ["--epochs", "1", "--test-subjects", "subject 0", "--baselines", "none"]
-    words += ["--cell", "lstm"]
-    out = tmp_path / "run"
-    assert run("fit", "signal", signal_file, "--out", out, *SIGNAL, *words).code == 0
-    outcome = run("explain", out, signal_file)
-    assert outcome.code == 2
-    assert "expected one whose output is a sum over the steps" in outcome.error
 
 
 @pytest.mark.slow
@@ -511,13 +453,3 @@ def test_damaged_descriptions_of_recordings_are_reported(
     assert outcome.code == 2
     assert "model.json: cannot be used" in outcome.error
     assert message in outcome.error
-
-
-@pytest.mark.slow
-def test_the_demo_learns_what_band_power_cannot(run, tmp_path):
-    outcome = run("fit", "signal", "--demo", "--out", tmp_path / "run")
-    assert outcome.code == 0
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert metrics["mean"] >= 0.95
-    assert 0.35 < metrics["baselines"][0]["mean"] < 0.6
-    assert metrics["baselines"][0]["difference"]["p"] < 0.05

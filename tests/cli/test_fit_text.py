@@ -62,46 +62,6 @@ def test_the_vocabulary_is_of_the_training_part_alone(run, tmp_path):
     assert "neverseen" not in words
 
 
-@pytest.mark.slow
-def test_the_configuration_that_was_written_repeats_the_run_to_the_bit(run, trained, tmp_path):
-    again = tmp_path / "again"
-    outcome = run("fit", "text", "--config", trained / "config.yaml", "--out", again)
-    assert outcome.code == 0, outcome.err
-    assert digest(again / "model.safetensors") == digest(trained / "model.safetensors")
-    assert digest(again / "metrics.jsonl") == digest(trained / "metrics.jsonl")
-
-
-def test_another_seed_gives_other_weights(run, table, trained, tmp_path):
-    words = ["--seed", "1", *TINY, "--answer", "network", "--baselines", "none"]
-    assert run("fit", "text", table, "--out", tmp_path / "run", *words).code == 0
-    assert digest(tmp_path / "run/model.safetensors") != digest(trained / "model.safetensors")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("answer", "name"),
-    [("both", "kernel + RKM-CIFG"), ("network", "RKM-CIFG"), ("kernel", "kernel")],
-)
-def test_the_closing_table_names_what_predicted_and_the_baselines(
-    run, table, tmp_path, answer, name
-):
-    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY, "--answer", answer)
-    lines = outcome.out.splitlines()
-    closing = lines[next(i for i, line in enumerate(lines) if "95 % interval" in line) + 1 :]
-    halves = ["kernel alone", "network alone"] if answer == "both" else []
-    rows = [
-        name, *halves, "TF-IDF + logistic regression",
-        "TF-IDF of words and characters + linear SVM", "majority class",
-    ]  # fmt: skip
-    assert [line.split("  ")[0] for line in closing[: len(rows)]] == rows
-    assert closing[-2].startswith(f"On 6 test documents, {name} is level with the best baseline")
-    assert ("comes from the kernel" in closing[len(rows)]) == (answer == "both")
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert metrics["verdict"] == closing[-2]
-    assert metrics["standing"][""]["relation"] == "level with"
-    assert closing[-1] == f"report: {tmp_path / 'run/report.html'}"
-
-
 def test_a_kernel_alone_has_neither_network_nor_checkpoints_and_every_command_uses_it(
     run, table, tmp_path
 ):
@@ -215,41 +175,6 @@ def test_rows_that_cannot_be_used_are_counted_and_told(run, table, tmp_path):
     assert "empty label" in (tmp_path / "run/report.html").read_text()
 
 
-@pytest.mark.slow
-def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_path):
-    data, out, csv_file = tmp_path / "a.csv", tmp_path / "run", tmp_path / "p.csv"
-    rows = [("wave tide" if i % 2 else "moon old", 0.5 + i % 2 + i / 1000) for i in range(60)]
-    data.write_text(
-        "text,score\n" + "\n".join(f"{text},{y}" for text, y in rows) + "\ntide,NA\n,\n"
-    )
-    words = ["fit", "text", data, "--label", "score", "--out", out, *TINY]
-    fitted = run(*words, "--monitor", "loss", "--cell", "string-kernel")
-    assert fitted.code == 0, fitted.err
-    assert "1 missing label 'NA' (line 62)" in fitted.err
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert metrics["kind"] == "regression"
-    ridge = "ridge regression"
-    assert [b["name"] for b in metrics["baselines"]] == [
-        f"TF-IDF + {ridge}", f"TF-IDF of words and characters + {ridge}", "mean"
-    ]  # fmt: skip
-    assert metrics["test"]["rmse"] < metrics["baselines"][2]["rmse"] / 2
-    figures = json.loads(run("evaluate", out, data).out.splitlines()[-1])
-    assert (figures["count"], figures["left_out"]) == (60, 2)
-    assert run("predict", out, data, "-o", csv_file).code == 0
-    with csv_file.open(newline="") as file:
-        *predicted, last = csv.DictReader(file)
-    assert last["prediction"] == ""
-    assert all(float(row["uncertainty"]) > 0 for row in predicted)
-    assert run("explain", out, data, "--limit", "1", "--report").code == 0
-    (entry,) = json.loads((out / "explanations.json").read_text())
-    assert float(predicted[0]["prediction"]) == pytest.approx(entry["score"], rel=1e-5)
-    listed = sum(one["contribution"] for one in entry["contributions"])
-    total = entry["constant"] + listed + entry["others"]["contribution"]
-    assert total == pytest.approx(entry["score"], rel=1e-5)  # the network is in float32
-    assert "The score is the predicted number." in (out / "report.html").read_text()
-    assert run(*words[: -len(TINY)], "--kind", "classification").code == 2
-
-
 def test_the_requested_kind_is_used(run, table, tmp_path):
     words = ["fit", "text", table, "--out", tmp_path / "run", *TINY, "--kind", "regression"]
     assert "the label is 'sea'; expected a finite number" in run(*words).error
@@ -343,19 +268,6 @@ def test_a_large_table_has_bounded_parts_and_a_sample_for_the_kernel(
         assert 11 <= len(splits[part]["lines"]) <= 13
     assert metrics(tmp_path / "run")["test"]["accuracy"] > 0.8
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words, "--resume").code == 0
-
-
-def test_rows_that_cannot_be_used_are_counted(run, tmp_path, large):
-    table = write_table(tmp_path / "table.csv")
-    with table.open("a", newline="") as file:
-        csv.writer(file).writerows([[60, "", "sea"], [61, "old", ""], [62, "--", "sky"]])
-    words = ("--min-length", "3")
-    outcome = run("fit", "text", table, "--out", tmp_path / "run", *QUICK, *words)
-    assert outcome.code == 0
-    left_out = (tmp_path / "run" / "skipped.csv").read_text()
-    assert [line.split(",")[-1] for line in left_out.splitlines()[1:]] == [
-        "empty text", "empty label", "too short",
-    ]  # fmt: skip
 
 
 def test_a_run_that_continues_with_other_limits_is_told_the_options_and_the_file(

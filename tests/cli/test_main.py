@@ -231,14 +231,6 @@ def test_a_stream_that_is_closed_from_the_start_is_no_failure(closed):
 
 
 @pytest.mark.slow
-def test_closed_streams_leave_a_complete_run(table, tmp_path):
-    words = " ".join(QUICK)
-    done = shell(f"{COMMAND} fit text {table} --out {tmp_path}/run {words} >&- 2>&-")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "report.html").is_file()
-
-
-@pytest.mark.slow
 def test_a_reader_that_leaves_ends_the_command_quietly_with_a_complete_run(table, tmp_path):
     words = " ".join(QUICK)
     done = shell(
@@ -378,14 +370,6 @@ def test_options_that_do_not_fit_together_are_refused(run, started, words, messa
     assert outcome.code == 2
     assert message in outcome.error
     assert not started
-
-
-def test_the_usual_values_are_those_of_the_options():
-    from representer.cli.main import load
-    from representer.cli.parser import build
-
-    defaults = {one.dest: one.default for one in build("fit text", load("fit text"))._actions}
-    assert {name: defaults[name] for name in main.USUAL} == main.USUAL
 
 
 def test_the_end_of_another_process_is_not_called_a_bug():

@@ -77,10 +77,6 @@ def test_the_authors_code_divides_by_the_padded_length_and_clips_by_value():
     assert (arguments.pooling, arguments.clip_value, arguments.batch_size) == ("padded_mean", 1, 16)
 
 
-def test_the_demo_has_defaults_of_its_own():
-    assert options("--demo").hidden_size < options("a.csv").hidden_size
-
-
 def test_a_configuration_file_gives_options_and_the_command_line_wins(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("hidden_size: 7\nlr: 1e-2\nheader: null\nlabel: '1'\n")
@@ -156,13 +152,6 @@ def test_a_configuration_file_may_be_a_link_and_not_a_pipe(run, tmp_path):
     outcome = run("fit", "text", "a.csv", "--config", tmp_path / "pipe")
     assert outcome.code == 2
     assert "not a regular file" in outcome.error
-
-
-def test_the_last_configuration_file_wins(tmp_path):
-    for name in "ab":
-        (tmp_path / f"{name}.yaml").write_text(f"data: {name}.csv\n")
-    arguments = options("--config", f"{tmp_path}/a.yaml", f"--config={tmp_path}/b.yaml")
-    assert arguments.data == "b.csv"
 
 
 def test_a_limit_itself_is_accepted():

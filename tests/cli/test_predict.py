@@ -14,8 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cli.conftest import TINY, Outcome, last_json, metrics_of, rows_of, write_table
-from representer import estimators
+from cli.conftest import TINY, Outcome, last_json, rows_of, write_table
 from representer.cli.main import load
 from representer.cli.parser import parse, task_and_options
 from representer.data.tables.files import BlockSize
@@ -143,15 +142,6 @@ def test_a_run_that_names_no_column_of_texts_asks_for_one(
     assert run(command, folder, table, "--text", "text").code == 0
 
 
-def test_a_run_saved_from_python_is_used_by_the_command_line(run, table, tmp_path):
-    texts, labels = ["good film", "bad film"] * 10, ["+", "-"] * 10
-    model = TextClassifier(hidden_size=4, embedding_size=4, epochs=1, random_state=0, verbose=0)
-    model.fit(texts, labels).save(tmp_path / "run")
-    with pytest.warns(UserWarning, match="texts have nothing that training had"):
-        outcome = run("predict", tmp_path / "run", table, "--text", "text")
-    assert outcome.out.splitlines()[0].endswith("prediction,probability_+,probability_-")
-
-
 def test_classes_of_a_run_saved_from_python_may_be_numbers(run, tmp_path):
     texts, labels = ["good film", "bad film"] * 10, [1.5, 0.5] * 10
     model = TextClassifier(hidden_size=4, embedding_size=4, epochs=1, random_state=0, verbose=0)
@@ -162,12 +152,6 @@ def test_classes_of_a_run_saved_from_python_may_be_numbers(run, tmp_path):
         outcome = run(command, tmp_path / "run", tmp_path / "a.csv", "--text", "text")
         assert outcome.code == 0, outcome.err
         assert "1.5" in outcome.out
-
-
-def test_a_run_of_the_command_line_is_loaded_in_python(trained):
-    model = estimators.load(trained)
-    assert model.predict(["wave tide"]).shape == (1,)
-    assert model.explain(["wave tide"])[0].score
 
 
 def test_texts_of_the_command_line_are_predicted_and_explained_without_a_file(run, trained, table):
@@ -215,17 +199,6 @@ def test_the_last_line_of_stdout_is_one_json_object(run, trained, table):
     assert metrics["count"] == 60
     assert metrics["accuracy"] > 0.9
     assert [c["label"] for c in metrics["per_class"]] == ["sea", "sky"]
-
-
-def test_the_test_part_of_the_run_gives_the_figures_of_the_run(run, trained, tmp_path):
-    whole = (trained.parent / "table.csv").read_text().splitlines(keepends=True)
-    lines = json.loads((trained / "splits.json").read_text())["test"]["lines"]
-    part = tmp_path / "test.csv"
-    part.write_text(whole[0] + "".join(whole[line - 1] for line in lines))
-    metrics = last_json(run("evaluate", trained, part))
-    written = metrics_of(trained)["test"]
-    assert metrics["loss"] == pytest.approx(written["loss"], rel=1e-6)
-    assert metrics["accuracy"] == written["accuracy"]
 
 
 def test_an_unknown_label_is_named_with_file_line_column_and_fix(run, trained, tmp_path):

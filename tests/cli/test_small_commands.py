@@ -90,14 +90,6 @@ def test_generate_shows_every_token_as_soon_as_it_is_sampled(monkeypatch):
     assert [event for event in events if event != "flush"] == ["a", "b", "c", "\n"]
 
 
-def test_the_report_is_rewritten_identically(run, trained):
-    page = trained / "report.html"
-    before = without_drawings(page.read_text(encoding="utf-8"))
-    outcome = run("report", trained)
-    assert outcome.out.strip() == str(page)
-    assert without_drawings(page.read_text(encoding="utf-8")) == before
-
-
 def test_a_report_can_be_written_elsewhere_for_a_run_on_a_disk_that_is_read_only(
     run, trained, tmp_path
 ):

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.explain import MemoryLedger, influence, memory_ledger
+from representer.explain import influence, memory_ledger
 from representer.nn import CNN, RAN, RKM, RKMCIFG, RKMLSTM, GatedCNN, LinearKernelRNN, NgramLSTM
 
 CELLS = {
@@ -80,18 +80,6 @@ def test_without_layer_norm_contributions_equal_influence(make):
         assert_close(memory_ledger(layer, x, v).contribution.sum(1), contributions[:, unit])
 
 
-def test_without_feedback_a_contribution_is_a_product_of_gates():
-    """L19 (10): o_T f_T ... f_{s+1} i_s X~ x_s, unit by unit."""
-    layer, x = random_layer(RAN), torch.randn(6, 3).double()
-    v = torch.zeros(6, 4).double()
-    v[-1] = torch.tensor([1.0, -2.0, 0.5, 3.0])
-    ledger = memory_ledger(layer, x, v)
-    candidate = x @ layer.filters()["candidate"][..., 0].T
-    product = ledger.read[-1] * ledger.kept * ledger.written * candidate
-    assert_close(ledger.contribution, v[-1] * product)
-    assert ledger.kept[-1].eq(1).all()
-
-
 @pytest.mark.parametrize("make", [CNN, GatedCNN])
 def test_a_cell_without_memory_keeps_nothing(make):
     ledger = memory_ledger(random_layer(make), torch.randn(5, 3).double(), torch.ones(5, 4))
@@ -158,14 +146,6 @@ def test_rows_are_the_largest_steps_with_their_largest_unit():
     assert len(ledger.rows(100)) == 9
 
 
-def test_the_unit_of_a_row_has_the_sign_of_the_step():
-    contribution = torch.tensor([[-5.0, 4.0, 3.0], [1.0, -3.0, 1.5]]).double()
-    one = torch.ones_like(contribution)
-    ledger = MemoryLedger(contribution, one, one, one, 0.0, one, contribution)
-    assert [(row.step, row.unit) for row in ledger.rows(2)] == [(0, 1), (1, 1)]
-    assert [row.unit_contribution for row in ledger.rows(2)] == [4.0, -3.0]
-
-
 def test_a_float32_layer_is_explained_in_float64():
     layer, x, v = RKMCIFG(3, 4, layer_norm=True), torch.randn(20, 3), torch.randn(20, 4)
     ledger = memory_ledger(layer, x, v)
@@ -185,14 +165,6 @@ def test_a_float32_layer_is_explained_in_float64():
 def test_unsupported_layers_and_weights_are_rejected(layer, weights, error, message):
     with pytest.raises(error, match=message):
         memory_ledger(layer, torch.zeros(5, 3), weights)
-
-
-@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
-def test_contributions_by_ngram_and_by_input_have_the_same_sum(make):
-    layer = random_layer(make, filter_length=3, dilation=2)
-    x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
-    ledger = memory_ledger(layer, x, v)
-    assert_close(ledger.by_ngram.sum(0), ledger.contribution.sum(0))
 
 
 def test_a_memory_of_0_has_the_slope_of_tanh_at_0():

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.explain import memory_ledger, stack_readout, string_readout
+from representer.explain import stack_readout, string_readout
 
 string_readout_module = importlib.import_module("representer.explain.string_readout")
 SHAPES = {
@@ -195,17 +195,6 @@ def test_all_layers_of_a_list_can_be_read_out():
     assert stack_readout(layers, x, weights).steps().sum().item() == pytest.approx(y, rel=1e-10)
 
 
-def test_a_single_layer_matches_the_readout_of_that_layer():
-    layer = random_network(("multiply", False, "input"), 2, 1, False, 0)
-    x, v, _ = random_readout(layer, 6, 0)
-    expected, result = string_readout(layer, x, v), stack_readout(layer, x, v)
-    assert_close(result.steps(), expected.steps())
-    assert result.ngrams(1, 3) == expected.ngrams(1, 3)
-    machine = nn.RKMLSTM(4, 4, dtype=torch.float64)
-    assert_close(stack_readout(machine, x, v).steps(), memory_ledger(machine, x, v).contribution)
-    assert stack_readout(machine, x, v).rows(2) == memory_ledger(machine, x, v).rows(2)
-
-
 def test_ngram_positions_of_the_reverse_direction_are_descending():
     layer = random_network(("multiply", False, 0.5), 2, 1, True, 0, activation=None)
     x = normal(5, 4, seed=0)
@@ -229,14 +218,6 @@ def test_layers_are_not_modified_and_float32_is_explained_in_float64():
     assert all(torch.equal(before[n], t) for n, t in layer.state_dict().items())
     y = (v * layer.eval()(x)[0].detach()).sum().item()
     assert result.steps().sum().item() == pytest.approx(y, rel=1e-4, abs=1e-6)
-
-
-def test_a_layer_in_training_mode_is_explained_as_in_evaluation_mode():
-    options = {"variational_dropout": 0.5, "hidden_dropout": 0.5, "decay": "state"}
-    layer = nn.StringKernelRNN(4, 4, 2, dtype=torch.float64, **options)
-    x, v = normal(5, 4, seed=0), normal(5, 4, seed=1)
-    result = stack_readout(layer.train(), x, v).steps()
-    assert_close(result, stack_readout(layer.eval(), x, v).steps())
 
 
 V = torch.zeros(5, 4)

@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 import torch
-from explain_by_hand import DECAYS, enumerate_ngrams, normal, random_decays
+from explain_by_hand import enumerate_ngrams, normal, random_decays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from string_layers import (
@@ -54,14 +54,6 @@ CASES = {
     "time": st.integers(1, 9), "order": st.integers(1, 4), "k": st.integers(1, 40),
     "seed": st.integers(0, 2**16),
 }  # fmt: skip
-
-
-@settings(deadline=None, max_examples=20)
-@given(**CASES, lam=DECAYS)
-def test_the_best_match_an_enumeration_for_a_constant_decay(time, order, k, seed, lam):
-    decay, read = torch.full((time,), lam, dtype=torch.float64), torch.zeros(time).double()
-    read[-1] = 1
-    check_largest(normal(time, order, seed=seed), decay, read, k)
 
 
 @settings(deadline=None, max_examples=20)
@@ -150,12 +142,6 @@ def test_contributions_have_the_dtype_of_the_input_and_are_detached():
     assert (contributions.dtype, contributions.requires_grad) == (torch.float32, False)
 
 
-def test_contributions_of_a_long_sequence_sum_to_the_state():
-    layer, x = string_layer(("multiply", False, "input"), 4, 0), sequence(2000, 0)
-    state = layer.cell_states(x)[-1, -1].detach()
-    assert_close(token_slots(layer, x).sum(0), state.expand(4, -1), rtol=1e-10, atol=1e-12)
-
-
 def test_invalid_arguments_are_rejected():
     with pytest.raises(KindError, match="layer is RAN"):
         token_slots(RAN(3, 3), torch.zeros(5, 3))
@@ -187,23 +173,10 @@ def test_the_table_matches_running_the_layer_on_substituted_sequences(kind, time
         assert_close(substitutions(layer, x, 1, words, order=read), expected, **EXACT)
 
 
-def test_positions_select_rows_of_the_table():
-    layer, x = string_layer(("multiply", True, "input"), 2, 0), sequence(6, 0)
-    words = sequence(5, 1)
-    table = substitutions(layer, x, 0, words)
-    assert table.shape == (6, 5)
-    assert_close(substitutions(layer, x, 0, words, [4, 1]), table[[4, 1]])
-
-
 def test_substituting_a_token_by_itself_changes_nothing():
     layer, x = string_layer(("multiply", False, "input"), 3, 0, bias=False), sequence(6, 0)
     state = layer.cell_states(x)[-1, -1, 2].detach()
     assert_close(substitutions(layer, x, 2, x).diagonal(), state.expand(6), **EXACT)
-
-
-def test_the_table_has_the_dtype_of_the_input():
-    layer = StringKernelRNN(3, 4, decay=0.5)
-    assert substitutions(layer, torch.randn(5, 3), 0, torch.randn(7, 3)).dtype == torch.float32
 
 
 @pytest.mark.parametrize(("wrong", "error", "message"), [
@@ -244,25 +217,6 @@ def test_gates_with_highway_depend_on_the_output_after_the_highway():
     assert parts.highway is not None
     mixed = parts.highway * h + (1 - parts.highway) * x
     assert_close(mixed.detach(), layer(x)[0].detach(), **EXACT)
-
-
-def test_selecting_a_unit_includes_its_highway():
-    layer, x = string_layer(("multiply", True, "input"), 3, 3, highway=True), sequence(6, 3)
-    parts, selected = string_parts(layer, x), string_parts(layer, x).select(2, 1)
-    assert selected.chain.order == 2
-    assert parts.highway is not None
-    assert selected.highway is not None
-    assert_close(selected.products, parts.products[:, :2, 1:2])
-    assert_close(selected.decay, parts.decay[:, 1:2])
-    assert_close(selected.highway, parts.highway[:, 1:2])
-    assert_close(selected.weight, 1 - parts.decay[:, 1:2])
-
-
-def test_parts_are_float64_and_detached():
-    parts = string_parts(StringKernelRNN(3, 3, decay="learned"), torch.randn(4, 3))
-    assert (parts.products.dtype, parts.decay.dtype) == (torch.float64, torch.float64)
-    assert not parts.products.requires_grad
-    assert not parts.decay.requires_grad
 
 
 def test_other_layers_are_rejected():

@@ -51,14 +51,6 @@ def test_all_walks_are_found_and_sum_to_the_output(kind, options, n, seed, nodes
     assert sizes == sorted(sizes, reverse=True)
 
 
-@settings(deadline=None, max_examples=10)
-@given(n=st.integers(1, 4), seed=st.integers(0, 2**16), k=st.integers(1, 5))
-def test_no_omitted_walk_is_larger_than_a_returned_one(n, seed, k):
-    G, net = graph(seed), random_network(RandomWalkKernelNN, seed, n, **OPTIONS[2])
-    all_walks, few = top_walks(net, G, 0, 10_000), top_walks(net, G, 0, k)
-    assert [abs(w.contribution) for w in few] == [abs(w.contribution) for w in all_walks[:k]]
-
-
 def test_the_walk_equal_to_the_reference_is_the_largest():
     net = random_network(RandomWalkKernelNN, 0, 3)
     net.references()[0] = torch.eye(3, dtype=F64)

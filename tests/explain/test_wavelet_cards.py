@@ -67,14 +67,6 @@ def test_the_waveform_matches_the_formula():
     assert card.energy == pytest.approx(np.square(wave).sum())
 
 
-def test_amplitudes_of_opposite_sign_add_180_degrees_to_the_lag():
-    machine = layer()
-    set_wavelet(machine, 12.0, [0.0, 50.0, -120.0], [-1.0, 2.0, -3.0], beta=200.0)
-    card = first_card(machine)
-    np.testing.assert_allclose(card.lags, [0, -130, -120], atol=1e-9)
-    np.testing.assert_allclose(card.amplitudes, [1, 2, 3])
-
-
 @pytest.mark.parametrize("hertz", [-12.0, RATE - 12.0])
 def test_frequencies_above_half_the_rate_are_aliased_with_their_lags(hertz):
     machine = layer()
@@ -89,15 +81,6 @@ def test_frequencies_above_half_the_rate_are_aliased_with_their_lags(hertz):
         for sign in (1, -1)
     ]
     assert responses[0] > 1.5 * responses[1]
-
-
-def test_dilation_does_not_change_the_frequency():
-    machine = layer(n=40, dilation=3)
-    set_wavelet(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 1.0, 1.0], beta=200.0)
-    card = first_card(machine)
-    assert card.frequency == pytest.approx(12.0, abs=1e-9)
-    assert np.diff(card.times) == pytest.approx(3 / RATE)
-    assert machine.wavelets()["candidate"].decay[0] == pytest.approx(200.0)
 
 
 def test_cards_of_all_gates_are_ordered_by_energy():
@@ -136,12 +119,6 @@ def test_frequency_and_spread_are_weighted_by_energy_and_a_model_counts_once():
     squares = 6 * (10 - mean) ** 2 + 3 * (11 - mean) ** 2 + 3 * (12 - mean) ** 2
     assert near.spread == pytest.approx(math.sqrt(squares / 12))
     assert (near.energy, far.energy) == pytest.approx((12 / 13, 1 / 13))
-
-
-@pytest.mark.parametrize(("tolerance", "groups"), [(1.0, 1), (0.999, 2)])
-def test_the_tolerance_is_inclusive(tolerance, groups):
-    models = [[with_frequency(10.0, 1.0)], [with_frequency(11.0, 1.0)]]
-    assert len(recurring_oscillations(models, tolerance=tolerance)) == groups
 
 
 def test_the_bandwidth_includes_all_channels():

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from looped import looped
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import (
     GREENS,
@@ -70,17 +69,6 @@ def test_invalid_green_functions_and_bandwidths_are_rejected():
 # The recurrence of learned activations, against values computed by hand.
 
 
-def test_two_steps_by_hand():
-    """f(a) = 2 |a - 1|, U = 3: h_1 = 2 |5 - 1| = 8, h_2 = 2 |1 + 24 - 1| = 48."""
-    one = torch.ones(1, 1)
-    output, h, used = kbrn_scan(
-        torch.tensor([5.0, 1.0])[:, None, None], 0 * one, one, 2 * one, weight=3 * one
-    )
-    assert output.flatten().tolist() == [8.0, 48.0]
-    assert h.item() == 48.0
-    assert not used.any()
-
-
 def test_a_batch_is_normalized_by_its_standard_deviation_at_every_step():
     """Inputs 1 and 5 have mean 3 and standard deviation 2; 0 and 20, mean 10 and deviation 10."""
     z = torch.tensor([[1.0, 5.0], [0.0, 20.0]])[:, :, None].double()
@@ -120,11 +108,6 @@ def test_the_penalties_match_sums_over_entries_and_steps() -> None:
     tar = sum(v * v for step in steps for v in step) / (3 * 3 * 5)
     result = activation_regularization(dropped, raw, alpha=2.5, beta=0.7)
     assert result.item() == pytest.approx(2.5 * ar + 0.7 * tar, rel=1e-12)
-
-
-def test_the_defaults_are_those_of_the_paper() -> None:
-    raw = torch.tensor([[[1.0]], [[4.0]]])
-    assert activation_regularization(raw / 2, raw).item() == 2 * (0.25 + 4) / 2 + 1 * 9
 
 
 def test_tar_is_zero_for_one_step() -> None:
@@ -198,15 +181,6 @@ def test_a_function_without_a_power_series_is_not_a_mercer_kernel():
 def test_a_function_is_marked_as_mercer_if_its_series_has_no_negative_coefficient(name):
     coefficients = taylor(NONLINEARITIES[name].value, 6)
     assert NONLINEARITIES[name].mercer == (min(coefficients) >= 0)
-
-
-@pytest.mark.parametrize("name", NONLINEARITIES)
-@looped("dtype", [torch.float32, torch.float64])
-def test_value_and_derivative_keep_dtype_and_shape(name, dtype):
-    z = torch.linspace(-1, 1, 6, dtype=dtype).reshape(2, 3)
-    y = NONLINEARITIES[name].value(z)
-    for result in (y, NONLINEARITIES[name].derivative(z, y)):
-        assert (result.dtype, result.shape) == (dtype, z.shape)
 
 
 def test_the_error_for_an_unknown_name_lists_the_known_ones():

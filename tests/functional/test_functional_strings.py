@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import product
 from typing import Any, get_args
 
 import pytest
@@ -20,16 +20,13 @@ from representer.functional import (
     string_kernel,
     string_kernel_definition,
     string_scan,
-    string_states,
 )
 from representer.functional.strings import (
     Combine,
     Decay,
     Normalized,
     Readout,
-    ngram_mass,
     slot_features,
-    slot_weights,
     string_features,
 )
 
@@ -114,93 +111,6 @@ def test_abab_by_hand(options: dict[str, Any], expected: list[float]):
     assert run(chain, [A, B, A, B], [A, B])[0] == pytest.approx(expected, abs=1e-14)
 
 
-@pytest.mark.parametrize(("options", "expected"), [
-    ({"normalized": "paper"}, [0, 1 / 4, 1 / 2, 11 / 16, 13 / 16, 57 / 64, 15 / 16, 247 / 256]),
-    ({"normalized": "exact"}, [0, 1, 1, 1, 1, 1, 1, 1]), ({}, [0, 1, 2, 11 / 4]),
-    ({"combine": "add"}, [1, 5 / 2, 15 / 4, 37 / 8]), ({"combine": "add_exact"}, [0, 2, 4, 11 / 2]),
-])  # fmt: skip
-def test_eight_times_a_by_hand(options: dict[str, Any], expected: list[float]):
-    """x = aaaaaaaa, references (a, a), lambda = 1/2."""
-    found, _ = run(replace(StringChain(2), **options), [A] * 8, [A, A])
-    assert found[: len(expected)] == pytest.approx(expected, abs=1e-14)
-
-
-def test_c_1_and_c_2_of_abab_by_hand():
-    """The steps (1, 0), (1/2, 1), (5/4, 1/2), (5/8, 3/2)."""
-    for length, expected in enumerate(((1, 0), (1 / 2, 1), (5 / 4, 1 / 2), (5 / 8, 3 / 2)), 1):
-        _, c = run(StringChain(2), [A, B, A, B][:length], [A, B])
-        assert c.flatten().tolist() == pytest.approx(expected, abs=1e-14)
-
-
-def test_the_masses_match_the_table():
-    """m_n after 1 to 6 tokens for n = 1, 2, 3 and lambda = 1/2."""
-    chain = StringChain(3, normalized="exact")
-    table = {
-        1: [1, 3 / 2, 7 / 4, 15 / 8, 31 / 16, 63 / 32],
-        2: [0, 1, 2, 11 / 4, 13 / 4, 57 / 16],
-        3: [0, 0, 1, 5 / 2, 4, 21 / 4],
-    }
-    for length in range(1, 7):
-        _, c = run(chain, [A] * length, [A, A, A])
-        expected = [table[n][length - 1] for n in (1, 2, 3)]
-        assert c[0, 3:, 0].tolist() == pytest.approx(expected, abs=1e-14)
-
-
-@looped(
-    "chain",
-    [chain for chain in WAYS if chain.combine != "add"],  # as printed, which adds terms for t < n
-)
-def test_a_sequence_shorter_than_the_order_has_a_kernel_value_of_0(chain: StringChain):
-    given = tensors(chain, (5, 2, 3), "", torch.float64)
-    given["c0"] = torch.zeros_like(given["c0"])
-    for time in range(1, chain.order):
-        cut = {n: t[:time] if n in ("x", "carry") else t for n, t in given.items()}
-        _, _, c = string_scan(cut.pop("x"), chain=chain, **cut)
-        states = string_states(chain, c)
-        assert states[:, :time].any()
-        assert not states[:, time:].any()
-
-
-def test_no_steps_keep_the_state_and_one_step_matches_the_equation():
-    chain = CHAINS["first_gated"]
-    given = tensors(chain, (1, 2, 3), "", torch.float64)
-    z, carried = given["x"][0], given["carry"][0]
-    output, h, c = string_scan(given.pop("x"), chain=chain, **given)
-    lam, gate = torch.sigmoid(z[:, 1]), torch.sigmoid(z[:, 2])
-    expected = lam * given["c0"][:, 0] + (1 - lam) * z[:, 0]
-    torch.testing.assert_close(c[:, 0], expected)
-    torch.testing.assert_close(h, gate * torch.tanh(expected) + (1 - gate) * carried)
-    assert torch.equal(output[0], h)
-    _, h, c = string_scan(z[None], chain=chain, lengths=torch.tensor([0, 0]), **given)
-    assert torch.equal(h, given["h0"])
-    assert torch.equal(c, given["c0"])
-
-
-def test_state_gates_and_highway_use_the_masked_state():
-    """One step from h = (1, 2) with k = (2, 0); the gates' products with x are 0, the others 1."""
-    chain = CHAINS["second_seen"]
-    z = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
-    h0, mask = z.new_tensor([[1, 2]]), z.new_tensor([[2, 0]])
-    c0, carry = z.new_tensor([[[0, 0], [4, 4]]]), z.new_tensor([[[10, 10]]])
-    weight = z.new_tensor([[0, 0], [1, 0]])  # unit 1 depends on unit 0 only
-    more = {"chain": chain, "weight": weight, "mask": mask, "carry": carry}
-    _, h, c = string_scan(z[None], h0, c0, **more)
-    lam = torch.sigmoid(z.new_tensor([0, 2]))
-    torch.testing.assert_close(c[0, 1], 4 * lam)  # c_1 was 0, so no bigram ends here
-    torch.testing.assert_close(c[0, 0], 1 - lam)
-    torch.testing.assert_close(h[0], 0.5 * mask[0] * torch.tanh(4 * lam) + 0.5 * 10)
-
-
-def test_a_chain_of_order_n_contains_those_of_lower_orders():
-    given = tensors(StringChain(3), (6, 2, 4), "", torch.float64)
-    z, c0 = given["x"], given["c0"]
-    _, _, c = string_scan(z, given["h0"], c0, chain=StringChain(3), decay=given["decay"])
-    for n in (1, 2):
-        lower = z[:, :, :n], given["h0"], c0[:, :n]
-        _, _, own = string_scan(*lower, chain=StringChain(n), decay=given["decay"])
-        torch.testing.assert_close(own, c[:, :n])
-
-
 @EVERY_CHAIN
 @looped("cut", [1, 3])
 def test_a_sequence_in_parts_matches_the_whole_sequence(chain: StringChain, cut: int):
@@ -239,18 +149,6 @@ def test_beyond_its_length_a_sequence_has_zero_outputs_and_keeps_its_state(
         alone = string_scan(*start, chain=chain, reverse=reverse, **own)
         found = output[:length, b : b + 1], h[b : b + 1], c[b : b + 1]
         torch.testing.assert_close(found, alone)
-
-
-@EVERY_CHAIN
-def test_reverse_scans_the_reversed_sequence(chain: StringChain):
-    given = tensors(chain, (5, 2, 3), "", torch.float64)
-    backwards = {n: t.flip(0) if n in ("x", "carry") else t for n, t in given.items()}
-    results = []
-    for operands, reverse in ((given, True), (backwards, False)):
-        more = {n: t for n, t in operands.items() if n != "x"}
-        results.append(string_scan(operands["x"], chain=chain, reverse=reverse, **more))
-    (output, *final), (flipped, *last) = results
-    torch.testing.assert_close((output.flip(0), *final), (flipped, *last))
 
 
 claim = settings(deadline=None, max_examples=6)
@@ -294,37 +192,6 @@ def test_the_definition_by_hand():
     assert string_kernel_definition(S, 3, 0.5, normalized="exact") == 0
 
 
-def test_gaps_and_trailing_tokens_decay_by_one_factor_each():
-    """The only n-gram with a similarity is (1, 3) of 4 tokens: one gap, one trailing."""
-    S = torch.zeros(4, 2, dtype=torch.float64)
-    S[0, 0] = S[2, 1] = 1
-    assert string_kernel_definition(S, 2, 0.5) == 0.5**2
-    assert string_kernel_definition(S, 2, 0.5, trailing=False) == 0.5
-
-
-def test_the_masses_match_the_derivation():
-    """Section 4.1 by hand, lambda = 1/2, lengths 0 to 6."""
-    lam = torch.tensor(0.5, dtype=torch.float64)
-    by_hand = {
-        1: [0, 1, 3 / 2, 7 / 4, 15 / 8, 31 / 16, 63 / 32],
-        2: [0, 0, 1, 2, 11 / 4, 13 / 4, 57 / 16],
-        3: [0, 0, 0, 1, 5 / 2, 4, 21 / 4],
-    }
-    for n, masses in by_hand.items():
-        assert ngram_mass(n, 6, lam).tolist() == masses
-    assert ngram_mass(0, 2, lam).tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize("trailing", [True, False])
-def test_a_slot_weight_sums_all_n_grams_with_the_token_in_that_slot(trailing):
-    lam = torch.tensor(0.7, dtype=torch.float64)
-    weights = slot_weights(3, 6, lam, trailing)
-    for s, p, j in product(range(6), range(6), range(3)):
-        ngrams = [i for i in combinations(range(s + 1), 3) if i[j] == p]
-        expected = sum(0.7 ** ((s if trailing else i[-1]) - i[0] - 2) for i in ngrams)
-        assert weights[j, s, p].item() == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
 @looped("lam", [0.0, 0.6, 1.0])
 def test_gradients_by_similarities_and_lambda_match_numerical_ones(
@@ -358,14 +225,6 @@ def test_inner_products_of_features_equal_the_kernel(n, lam, trailing):
             a, b = (features(s, n, decay, trailing=trailing) for s in (x, y))
             exact = string_kernel_definition(x @ y.T, n, lam, combine=combine, trailing=trailing)
             torch.testing.assert_close(a @ b, exact, rtol=1e-11, atol=1e-11)
-
-
-def test_a_slice_of_the_first_slot_gives_a_slice_of_the_features():
-    x, decay = draw(6, 3), torch.tensor(0.7, dtype=torch.float64)
-    whole = string_features(x, 3, decay)
-    parts = [string_features(x, 3, decay, first=slice(i, i + 2)) for i in (0, 2)]
-    assert [len(part) for part in parts] == [18, 9]
-    torch.testing.assert_close(torch.cat(parts), whole)
 
 
 def test_the_features_of_two_tokens_are_their_outer_product():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from drawn_trees import F64, T, U, parents_of, tree
+from drawn_trees import F64, T, U, tree
 from looped import looped
 from representer.errors import ArgumentError
 from representer.functional import (
@@ -108,12 +108,3 @@ def test_depths_count_the_edges_to_the_root():
 def test_cycles_and_second_parents_are_refused(edges, message):
     with pytest.raises(ArgumentError, match=message):
         tree_scan(torch.zeros(4, 1, 1), torch.tensor(edges), decay=torch.tensor(1.0))
-
-
-def test_the_order_of_nodes_and_edges_does_not_matter():
-    edges = parents_of(5, 20, roots=3)
-    products = torch.randn(20, 3, 4, dtype=F64)
-    order, shuffle = torch.randperm(20), torch.randperm(17)
-    moved = order.argsort()[edges][:, shuffle]
-    found = tree_scan(products[order], moved, decay=HALF)
-    torch.testing.assert_close(found, tree_scan(products, edges, decay=HALF)[order], **CLOSE)

@@ -151,15 +151,6 @@ def test_iterators_are_passed_to_both_kernels():
     np.testing.assert_allclose(k2.cosine()(iter(X), iter(X)), k2.cosine()(X))
 
 
-def test_the_activated_kernel_equals_the_point_kernel_of_the_features():
-    """The features of the 1-gram kernel are the decayed sums of the tokens."""
-    sums = np.stack([(0.5 ** np.arange(len(x))[::-1][:, None] * x).sum(0) for x in X])
-    for point in (Linear(), Polynomial(3), Gaussian(0.7)):
-        np.testing.assert_allclose(k1.activated(point)(X), point(sums), atol=1e-14)
-        np.testing.assert_allclose(k1.activated(point)(X, X[:2]), point(sums, sums[:2]))
-        np.testing.assert_allclose(k1.activated(point).diag(X), point.diag(sums))
-
-
 def test_the_space_of_an_activated_kernel_contains_the_polynomial_activation():
     """Lemma 1 and Proposition 1: sigma(<w, phi>) is linear in the features of K_sigma."""
     polynomial = NONLINEARITIES["polynomial"].value  # (z + 1)^2 / 4

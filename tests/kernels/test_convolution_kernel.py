@@ -95,17 +95,6 @@ def test_the_features_of_a_series_do_not_depend_on_the_others(fitted):
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-12)
 
 
-def test_steps_are_counted_beyond_what_a_byte_holds():
-    one = np.zeros((1, 3000), np.float32)
-    one[0, 1000:] = 5
-    kernel = ConvolutionKernel(1000).fit([one, -one])
-    for bank in kernel.banks_:
-        shares = kernel.read([one]).views[SHARE]
-        assert ((shares >= 0) & (shares <= 1)).all()
-        assert bank.thresholds.shape[0] == len(TRIPLES) + 1
-    assert kernel.read([one]).views[SHARE].max() > 0.5
-
-
 def test_contributions_of_steps_sum_to_a_linear_function(fitted):
     weights = np.random.default_rng(1).normal(size=fitted.width)
     for one, features in zip(drawn(), fitted.transform(drawn()), strict=True):

@@ -3,21 +3,14 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 
 from representer.errors import ArgumentError, KindError
-from representer.functional import StringChain, string_scan
 from representer.kernels import (
     DeepStringKernel,
-    Gaussian,
     InversePolynomial,
-    Linear,
-    Polynomial,
-    StringKernel,
 )
 
 claim = settings(deadline=None, max_examples=6)
@@ -48,63 +41,6 @@ def literal(x, y, orders, decays, activation):
                 weight = weight * below(a, b)
             total = total + weight
     return total
-
-
-@pytest.mark.parametrize("activation", [Gaussian(), Polynomial(2, 0.5), InversePolynomial()])
-@pytest.mark.parametrize("orders", [(1, 2), (2, 1), (2, 2), (1, 1, 2)])
-def test_every_entry_matches_the_recursion(activation, orders):
-    torch.manual_seed(0)
-    decays = (0.3, 0.4, 0.6)[: len(orders)]  # small enough for 1/(2 - K)
-    X = draw([3, 0, 4, 1], scale=0.3)
-    gram = DeepStringKernel(orders, decays, activation)(X)
-    expected = [[literal(x, y, orders, decays, activation) for y in X] for x in X]
-    torch.testing.assert_close(gram, torch.tensor(expected, dtype=torch.float64))
-
-
-def test_one_layer_equals_the_string_kernel_and_two_linear_layers_filter_twice():
-    X = draw([3, 0, 5])
-    for options in ({}, {"combine": "add"}, {"normalized": "exact"}, {"normalized": True}):
-        deep = DeepStringKernel((2,), 0.7, **options)(X)
-        torch.testing.assert_close(deep, StringKernel(2, 0.7, **options)(X))
-    words = ["abca", "", "ca"]
-    np.testing.assert_allclose(
-        DeepStringKernel((3,), base="delta")(words), StringKernel(3, base="delta")(words)
-    )
-    filtered = []
-    for x in X:
-        c = torch.zeros(len(x) + 1, 2, dtype=torch.float64)
-        for t in range(len(x)):
-            c[t + 1] = 0.7 * c[t] + x[t]
-        filtered.append(c[1:])
-    torch.testing.assert_close(
-        DeepStringKernel((1, 2), (0.7, 0.4), Linear())(X), StringKernel(2, 0.4)(filtered)
-    )
-
-
-@claim
-@given(n=st.sampled_from([(1, 1), (1, 2), (2, 1)]), lam=st.floats(0.1, 1), seed=st.integers(0, 99))
-def test_theorem_2_the_states_of_two_layers_lie_in_the_span(n, lam, seed):
-    """With sigma(z) = z^2 the space has few dimensions: a fit to some inputs holds for all."""
-    torch.manual_seed(seed)
-    X = draw([4] * 90, features=1)
-
-    def states(order, x, weights):
-        z = torch.einsum("tbi,nhi->tbnh", x, weights)
-        empty = torch.zeros(x.shape[1], order, weights.shape[1], dtype=torch.float64)
-        chain = StringChain(order)
-        return string_scan(z, empty[:, 0], empty, chain=chain, decay=torch.tensor(lam).double())[0]
-
-    x = torch.stack(X, dim=1)
-    first, second = (torch.randn(order, 3, i).double() for order, i in zip(n, (1, 3), strict=True))
-    h = states(n[0], x, first) ** 2
-    c = states(n[1], h, second)[-1]
-    gram = DeepStringKernel(n, lam, Polynomial(2, offset=0.0))(X)
-    gram, c = gram / gram.max(), c / c.abs().max()
-    known = torch.linalg.pinv(gram[:60, :60], rtol=1e-9, hermitian=True) @ c[:60]
-    torch.testing.assert_close(gram[60:, :60] @ known, c[60:], rtol=1e-4, atol=1e-4)
-    single = StringKernel(n[1], lam)(X)  # whose span does not contain them
-    other = single[60:, :60] @ torch.linalg.pinv(single[:60, :60], rtol=1e-9) @ c[:60]
-    assert (other - c[60:]).abs().max() > 1e-2
 
 
 def test_the_default_activation_is_that_of_lemma_1_and_rejects_large_values():

@@ -12,7 +12,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel
 from tests.kernels.test_composition import CASES, TEXTS, text_kernel
 
 from representer import kernels
@@ -49,22 +49,6 @@ def test_the_kernel_is_the_exact_one(name, learn):
     torch.testing.assert_close(made(x, diag=True), expected.diagonal(), rtol=1e-6, atol=0)
     batch = made(x[:, None], z).to_dense()  # as an acquisition of BoTorch calls it
     torch.testing.assert_close(batch, expected[:, None, [2, 0]], rtol=1e-6, atol=0)
-
-
-def test_kernels_are_summed_with_learned_weights():
-    parts = [StringKernel(n, 0.5, base="delta").cosine() for n in (1, 2)]
-    made = GPyTorchKernel(parts, TEXTS[:6], BOUNDS).double()
-    made.weights = torch.tensor([0.3, 1.7])
-    x = rows(*range(6))
-    expected = 0.3 * parts[0](TEXTS[:6]) + 1.7 * parts[1](TEXTS[:6])
-    np.testing.assert_allclose(made(x).to_dense().detach(), expected, rtol=1e-6)
-    parameters = dict(made.named_parameters())
-
-    def gram(*values: torch.Tensor) -> torch.Tensor:
-        given = dict(zip(parameters, values, strict=True))
-        return torch.func.functional_call(made, given, (x, x), {"diag": False}).to_dense()
-
-    assert torch.autograd.gradcheck(gram, [*parameters.values()])
 
 
 def test_a_batch_of_kernels_has_weights_and_learned_numbers_of_its_own():
@@ -175,16 +159,6 @@ def test_a_process_learns_the_decay_that_drew_its_values():
     assert np.abs(model.predict(TEXTS[30:]) - y[30:]).max() < 0.1
 
 
-def test_sums_and_products_have_the_hyperparameters_of_their_parts():
-    kernel = ConstantKernel(2.0) * GaussianProcessKernel(text_kernel(0.5), learn=BOUNDS)
-    both = kernel + WhiteKernel(0.1)
-    np.testing.assert_allclose(np.exp(both.theta), [2.0, 0.5, 0.1])
-    assert len(both.bounds) == 3
-    assert GaussianProcessKernel(text_kernel(0.5)).bounds.shape == (0, 2)
-    assert both(TEXTS[:4], eval_gradient=True)[1].shape == (4, 4, 3)
-    assert GaussianProcessKernel(text_kernel(0.5))(TEXTS[:4], eval_gradient=True)[1].shape[2] == 0
-
-
 def test_a_fitted_kernel_stays_fitted():
     kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS)
     rows, y = np.arange(30)[:, None], np.arange(30.0)
@@ -214,19 +188,6 @@ def test_with_all_objects_as_landmarks_the_features_are_exact():
     kernel = StringKernel()
     features = Nystroem(kernel, 30).fit_transform(X)
     np.testing.assert_allclose(features @ features.T, kernel(X), atol=1e-9)
-
-
-def test_features_are_exact_for_landmarks_and_if_they_span_the_space():
-    kernel = StringKernel(1)  # whose features are 3 numbers
-    fitted = Nystroem(kernel, 6, random_state=0).fit(X)
-    assert len(fitted.components_) == 6
-    features = fitted.transform(X)
-    np.testing.assert_allclose(features @ features.T, kernel(X), atol=1e-9)
-    longer = StringKernel(3)
-    fitted = Nystroem(longer, 6, random_state=0).fit(X)
-    features, at = fitted.transform(X), fitted.component_indices_
-    np.testing.assert_allclose(features[at] @ features.T, longer(X)[at], atol=1e-8)
-    assert not np.allclose(features @ features.T, longer(X))
 
 
 def test_the_seed_determines_the_landmarks():

@@ -59,18 +59,6 @@ def counted_fixture(monkeypatch):
     return counted
 
 
-@pytest.mark.parametrize("block", [1, 4, 5, 13, 100])
-def test_the_file_contains_the_gram_matrix(tmp_path, block):
-    objects, others = (X[:5], Y[:3]) if block == 1 else (X, Y)  # every block is synced to disk
-    whole = gram(kernel, objects, out=tmp_path / "k.npy", block=block)
-    np.testing.assert_allclose(whole, kernel(objects), atol=1e-14)
-    np.testing.assert_allclose(np.load(tmp_path / "k.npy", allow_pickle=False), kernel(objects))
-    cross = gram(kernel, objects, others, out=tmp_path / "c.npy", block=block)
-    np.testing.assert_allclose(cross, kernel(objects, others), atol=1e-14)
-    assert isinstance(cross, np.memmap)
-    assert not cross.flags.writeable
-
-
 def test_only_the_blocks_on_and_above_the_diagonal_are_computed(tmp_path, counted):
     assert counted(kernel, X, out=tmp_path / "k.npy", block=5)[0] == 6
     assert counted(kernel, X, X, out=tmp_path / "c.npy", block=5)[0] == 9
@@ -131,29 +119,6 @@ def test_a_damaged_block_is_recomputed_also_below_the_diagonal(tmp_path, counted
     damaged.flush()
     calls, matrix = counted(kernel, X, out=path, block=5)
     assert calls == 1
-    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
-
-
-@pytest.mark.parametrize("size", [0, 60, 128, 300, 128 + 8 * 13 * 13 - 1, 128 + 8 * 13 * 13 + 8])
-def test_a_file_of_the_wrong_size_is_recomputed(tmp_path, counted, size):
-    path = tmp_path / "k.npy"
-    gram(kernel, X, out=path, block=5)
-    os.truncate(path, size)
-    calls, matrix = counted(kernel, X, out=path, block=5)
-    assert calls == 6
-    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
-    assert counted(kernel, X, out=path, block=5)[0] == 0
-
-
-@pytest.mark.parametrize(
-    "other", [np.zeros((13, 12)), np.zeros((13, 13), np.float32), np.zeros((13, 13), order="F")]
-)
-def test_a_matrix_of_another_form_is_recomputed(tmp_path, counted, other):
-    path = tmp_path / "k.npy"
-    gram(kernel, X, out=path, block=5)
-    np.save(path, other)
-    calls, matrix = counted(kernel, X, out=path, block=5)
-    assert calls == 6
     np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
 
 
@@ -375,33 +340,6 @@ def test_transform_returns_the_kernel_with_the_objects_of_fit():
     assert gram.dtype == np.float64
 
 
-def test_a_grid_search_finds_the_order_and_decay_that_separate_the_classes():
-    """Words of the same letters, with classes that differ in their 2-gram."""
-    rng = np.random.default_rng(0)
-    words, y = [], []
-    for i in range(60):
-        pair = ("ab", "ba")[i % 2]
-        at = rng.integers(0, 4)
-        words.append("c" * at + pair + "c" * (4 - at))
-        y.append(i % 2)
-    pipeline = make_pipeline(
-        GramTransformer(StringKernel(1, base="delta").cosine()), SVC(kernel="precomputed")
-    )
-    grid = {
-        "gramtransformer__kernel__kernel__order": [1, 2],
-        "gramtransformer__kernel__kernel__decay": [0.0, 1.0],
-    }
-    search = GridSearchCV(pipeline, grid, cv=3).fit(words, y)
-    assert search.best_params_["gramtransformer__kernel__kernel__order"] == 2
-    assert search.best_params_["gramtransformer__kernel__kernel__decay"] == 1.0
-    assert search.best_score_ > 0.9
-    plain = make_pipeline(GramTransformer(StringKernel(base="delta")), SVC(kernel="precomputed"))
-    simple = {"gramtransformer__kernel__order": [1, 2], "gramtransformer__kernel__decay": [1.0]}
-    assert GridSearchCV(plain, simple, cv=3).fit(words, y).best_params_[
-        "gramtransformer__kernel__order"
-    ] == 2  # fmt: skip
-
-
 def test_invalid_kernels_and_unfitted_transformers_are_rejected():
     with pytest.raises(NotFittedError):
         GramTransformer(StringKernel()).transform(WORDS)
@@ -442,14 +380,6 @@ def test_a_kernel_that_must_be_fitted_learns_from_the_training_objects(transform
         assert scores.min() > 0.9
     assert not hasattr(kernel, "views_")
     assert transformer(fitted).fit(texts[:4]).kernel_ is fitted
-
-
-@pytest.mark.parametrize("transformer", TRANSFORMERS)
-def test_features_have_names_and_an_output_container(transformer):
-    fitted = transformer(StringKernel(base="delta")).set_output(transform="default").fit(WORDS[:4])
-    name = transformer.__name__.lower()
-    assert fitted.get_feature_names_out().tolist() == [f"{name}{i}" for i in range(4)]
-    assert fitted.transform(WORDS).shape == (len(WORDS), 4)
 
 
 def test_sizes_of_a_grid_may_be_integers_of_numpy():

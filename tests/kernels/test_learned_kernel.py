@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import gpytorch
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -24,7 +20,6 @@ from representer.kernels import (
     LearnedUnit,
     Nystroem,
     gram,
-    two_sample_test,
 )
 from representer.nn import (
     RKM,
@@ -57,14 +52,6 @@ def test_it_has_the_parameters_of_an_estimator():
     assert isinstance(k.unit(2), LearnedUnit)
     assert k.objects == "sequences"
     assert LearnedKernel(RandomWalkKernelNN(3, 4, decay="gated")).objects == "graphs"
-
-
-@pytest.mark.parametrize("layer", layers(), ids=["cell", "chain"])
-def test_a_clone_and_a_pickled_copy_have_the_same_values(layer):
-    k, X = LearnedKernel(layer), sequences()
-    for copied in (clone(k), pickle.loads(pickle.dumps(k))):
-        assert copied.layer is not layer
-        assert torch.equal(copied(X), k(X))
 
 
 @pytest.mark.parametrize("layer", layers(), ids=["cell", "chain"])
@@ -231,18 +218,6 @@ def test_kernels_of_layers_whose_references_lie_elsewhere_compare_new_objects(la
     landmarks = Nystroem(kernel, 9, random_state=0).fit(X)
     features = landmarks.transform(X)
     np.testing.assert_allclose((features @ features.T)[:3, 3:], wanted, atol=1e-8)
-
-
-def test_gaussian_processes_and_the_two_sample_test_take_it():
-    torch.manual_seed(0)
-    X = [x.numpy() for x in sequences(12)]
-    k, rows = LearnedKernel(RKMCIFG(3, 4)), np.arange(12)[:, None]
-    of_process = GaussianProcessKernel(k, X)
-    y = np.array([x.mean() for x in X])
-    assert GaussianProcessRegressor(of_process, alpha=0.1).fit(rows, y).predict(rows).shape == (12,)
-    assert GaussianProcessClassifier(of_process).fit(rows, y > 0).score(rows, y > 0) > 0.4
-    result = two_sample_test(k, X[:6], [x + 3 for x in X[6:]], permutations=99)
-    assert result.p_value < 0.2
 
 
 def test_blocks_are_written_to_a_file(tmp_path):

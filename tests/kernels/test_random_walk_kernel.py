@@ -178,25 +178,6 @@ def test_the_result_does_not_depend_on_the_block_size(monkeypatch):
         torch.testing.assert_close(kernel(X[:4], X), cross, **CLOSE)
 
 
-@claim
-@given(n=st.integers(1, 3), seed=seeds)
-def test_the_kernel_is_invariant_to_permutations_of_nodes_and_edges(n, seed):
-    X = draw(3, seed)
-    shuffled = []
-    for graph in X:
-        order, edges = torch.randperm(len(graph.x)), torch.randperm(graph.edge_index.shape[1])
-        place = order.argsort()
-        shuffled.append(
-            Data(
-                x=graph.x[order],
-                edge_index=place[graph.edge_index][:, edges],
-                edge_attr=graph.edge_attr[edges],
-            )
-        )
-    for kernel in (RandomWalkKernel(n, edges=True), RandomWalkKernel(n, nonlinear="polynomial")):
-        torch.testing.assert_close(kernel(shuffled, X), kernel(X), rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("kernel", [RandomWalkKernel(3), RandomWalkKernel(2, 0.5, "add", "linear")])
 def test_features_and_decay_get_gradients(kernel):
     X = draw(3, 2)

@@ -24,7 +24,7 @@ from representer.kernels import (
 )
 from representer.kernels.overlaps import ColorCounts, NumberSpace, overlap
 from representer.kernels.plain import KIND, from_plain, to_plain
-from representer.kernels.sequences import CodeIndex, Numbered
+from representer.kernels.sequences import Numbered
 from representer.kernels.tree_kernels import read_trees, tree_of
 
 k = RecurrentKernel()
@@ -305,16 +305,6 @@ def test_characters_of_words_are_numbered_as_in_strings():
     assert found.tokens == expected.tokens
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.lengths, expected.lengths)
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 200])
-def test_every_code_has_its_position_and_no_other_code_has_one(count):
-    rng = np.random.default_rng(0)
-    codes = np.unique(rng.integers(0, 2**62, 2 * count))
-    chosen = rng.permutation(len(codes)) < count
-    found = CodeIndex(codes[chosen]).positions(codes)
-    np.testing.assert_array_equal(found[chosen], np.arange(chosen.sum()))
-    assert (found[~chosen] == -1).all()
 
 
 def test_lists_are_the_sequences():

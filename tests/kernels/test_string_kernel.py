@@ -102,26 +102,6 @@ def test_the_kernel_matches_values_computed_by_hand(pair):
             assert k == pytest.approx(float(Fraction(value)), rel=1e-14)
 
 
-def test_the_prefixes_of_abab_match_values_computed_by_hand():
-    prefixes, ab = ["a", "ab", "aba", "abab"], ["ab"]
-    product, added = StringKernel(base="delta"), StringKernel(combine="add", base="delta")
-    assert product(prefixes, ab)[:, 0].tolist() == [0, 1, 1 / 2, 3 / 2]
-    assert added(prefixes, ab)[:, 0].tolist() == [0, 2, 3 / 2, 15 / 4]
-    exact = StringKernel(base="delta", normalized="exact")(prefixes, ab)[:, 0]
-    np.testing.assert_allclose(exact, [0, 1, 1 / 4, 6 / 11])
-    aaa = [["a" * t] for t in range(1, 9)]
-    ones = [StringKernel(base="delta", normalized="exact")(x, ["aa"])[0, 0] for x in aaa]
-    np.testing.assert_allclose(ones, [0] + [1] * 7)
-
-
-def test_lambda_0_uses_the_last_tokens_and_lambda_1_counts_ngrams():
-    X = ["abab"]
-    assert StringKernel(2, 0, base="delta")(X, ["ab", "ba", "xab"]).tolist() == [[1, 0, 1]]
-    assert StringKernel(1, 0, base="delta")(X, ["b", "a"]).tolist() == [[1, 0]]
-    assert StringKernel(2, 1, base="delta")(X, ["ab", "aab"]).tolist() == [[3, 7]]
-    assert StringKernel(2, 0, base="delta", trailing=False)(X, ["ab"]).tolist() == [[2]]
-
-
 @pytest.mark.parametrize("combine", ["multiply", "add"])
 @pytest.mark.parametrize("normalized", [False, "exact"])
 def test_a_sequence_without_n_grams_has_kernel_0(combine, normalized):
@@ -177,16 +157,6 @@ def test_the_features_are_processed_in_parts(monkeypatch, n):
     monkeypatch.setattr("representer.kernels.string_kernel.FEATURES", 3 * 3 ** (n - 1) * 2)
     torch.testing.assert_close(kernel(X), pairs)
     torch.testing.assert_close(kernel(X, X[1:]), pairs[:, 1:])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_tensors_give_a_tensor_of_their_dtype_and_arrays_an_array(dtype):
-    X = [x.to(dtype) for x in draw([3, 2])]
-    kernel = StringKernel(normalized="exact")
-    assert kernel(X).dtype == kernel.diag(X).dtype == dtype
-    gram = kernel([x.numpy() for x in X])
-    assert gram.dtype == np.float64
-    np.testing.assert_allclose(gram, kernel(X).numpy(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("options", "message"), [

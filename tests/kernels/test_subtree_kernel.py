@@ -138,14 +138,6 @@ def test_patterns_and_numbers_have_parts_that_sum_and_are_restored():
         SubtreeKernel((1,), **EVERYTHING).restore(tokens, arrays)
 
 
-def test_views_have_levels_of_their_own():
-    kernel = SubtreeKernel((2, 1), both_ways).fit(GRAPHS)
-    alone = [SubtreeKernel((d,), lambda g, v=v: (both_ways(g)[v],)).fit(GRAPHS) for v, d in
-             enumerate((2, 1))]  # fmt: skip
-    expected = (3 * alone[0](GRAPHS) + 2 * alone[1](GRAPHS)) / 5
-    np.testing.assert_allclose(kernel(GRAPHS), expected, rtol=1e-12)
-
-
 def test_a_graph_with_colors_of_its_own_is_as_similar_as_if_they_were_known():
     every, some = SubtreeKernel().fit(GRAPHS), SubtreeKernel().fit(GRAPHS[:9])
     np.testing.assert_allclose(some(GRAPHS[9:], GRAPHS[:9]), every(GRAPHS[9:], GRAPHS[:9]))
@@ -187,14 +179,6 @@ def test_parts_of_colors_sum_to_the_linear_function_and_are_named():
     star = Graph(list("CHHHHH"), torch.stack([torch.arange(1, 6), torch.zeros(5).long()]))
     parts = SubtreeKernel((1,)).fit([star]).parts(star, np.ones(1))
     assert [part.what for part in parts if part.where == (0,)] == ["C", "C(5×H)"]
-
-
-def test_a_color_that_was_not_seen_has_no_part_and_neither_has_what_contains_it():
-    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    known, other = Graph(["a", "a", "a"], path, None), Graph(["a", "a", "z"], path, None)
-    kernel = SubtreeKernel((2,)).fit([known])
-    found = {(part.what, part.where) for part in kernel.parts(other, np.ones(1))}
-    assert found == {("a", (0, 1)), ("a(a)", (0,))}  # node 1 has the neighbor z, and so on
 
 
 def test_what_was_fitted_is_restored():

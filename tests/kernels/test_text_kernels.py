@@ -258,15 +258,6 @@ def test_frequencies_are_the_decayed_sums(text, decay):
     np.testing.assert_allclose(mass, before.sum(1), atol=1e-14)
 
 
-@given(texts, texts, decays)
-@settings(deadline=None)
-def test_a_text_can_be_read_in_parts(one, two, decay):
-    recent = RecentTokens(decay)
-    whole = recent.read(np.array(one + two), np.zeros(SIZE))
-    middle = recent.after(np.array(one), np.zeros(SIZE))
-    np.testing.assert_allclose(recent.read(np.array(two), middle), whole[len(one) :], atol=1e-14)
-
-
 def test_it_is_a_string_kernel_of_order_one():
     text, one_hot = [0, 2, 1, 2, 2, 3, 0], np.eye(SIZE)
     kernel = StringKernel(1, 0.7, trailing=True)

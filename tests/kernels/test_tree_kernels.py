@@ -39,14 +39,6 @@ def value(kernel, a, b):
     return float(kernel([a], [b])[0, 0])
 
 
-@pytest.mark.parametrize(
-    ("order", "expected"), [(1, (5.875, 6.625, 6.25)), (2, (12, 25, 10)), (3, (0, 10, 0))]
-)
-def test_the_tree_kernel_has_the_values_of_the_enumeration(order, expected):
-    kernel = TreeKernel(order, 0.5)
-    assert (value(kernel, T, U), *kernel.diag([T, U]).tolist()) == expected
-
-
 def test_the_ordered_kernel_has_the_values_of_the_enumeration():
     found = [value(TreeKernel(n, 0.5, ordered=True), T, U) for n in (1, 2, 3)]
     assert found == [5.875, 6, 0]
@@ -103,15 +95,6 @@ def nested(made: Data, labels: list[str]) -> tuple:
 
     (root,) = set(below) - set(made.edge_index[0].tolist())
     return of(root)
-
-
-def test_several_roots_are_summed():
-    both = Data(
-        x=torch.cat((T.x, U.x)), edge_index=torch.cat((T.edge_index, U.edge_index + 4), dim=1)
-    )
-    kernel = TreeKernel(2, 0.7)
-    expected = kernel([T], [U])[0] + kernel([U], [U])[0]
-    torch.testing.assert_close(kernel([both], [U])[0], expected, **CLOSE)
 
 
 def test_blocks_do_not_change_values(monkeypatch):

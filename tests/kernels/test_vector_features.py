@@ -58,14 +58,6 @@ def test_the_shares_of_words_sum_to_the_score_to_1e_10(fitted):
         assert all(text.split()[t] in WORDS for where, _ in shares for t in where)
 
 
-def test_a_text_without_vectors_has_the_score_of_its_baseline(fitted):
-    coefficients = np.random.default_rng(2).normal(size=fitted.width)
-    baseline, shares = fitted.shares(["unheard"], coefficients)
-    assert shares == []
-    (features,) = fitted.transform([["unheard"]])
-    assert baseline == pytest.approx(float(features @ coefficients), abs=1e-12)
-
-
 def test_a_restored_kernel_has_the_same_features(fitted):
     words, arrays = fitted.fitted()
     nothing = WordVectors((), np.zeros((0, 1), np.float32))

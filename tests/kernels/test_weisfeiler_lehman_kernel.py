@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -13,15 +12,13 @@ from representer.data.molecules import read_smiles
 from representer.errors import ArgumentError, KindError
 from representer.kernels import (
     DeepGraphKernel,
-    Gaussian,
     RandomWalkKernel,
     StringKernel,
     WeisfeilerLehmanKernel,
     gram,
 )
-from representer.kernels.gram import fingerprint
 from representer.kernels.weisfeiler_lehman_kernel import refined
-from representer.nn import Relabeling, WLKernelNN
+from representer.nn import Relabeling
 
 MOLECULES = [read_smiles(s) for s in ("CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]")]
 
@@ -99,25 +96,6 @@ def test_a_gram_file_depends_on_the_weights_of_a_relabeling(tmp_path):
         gram(kernel, X, out=tmp_path / "k.npy")
 
 
-def test_a_gram_file_depends_on_networkx_edges_and_their_features():
-    marks = set()
-    for made in (nx.path_graph(3), nx.cycle_graph(3), nx.DiGraph([(0, 1), (1, 2)])):
-        for labels in (None, "-", "="):
-            for u, v in made.edges:
-                made.edges[u, v]["edge_attr"] = labels
-            marks.add(fingerprint(WeisfeilerLehmanKernel(), [made]))
-    assert len(marks) == 9
-
-
-def test_its_network_has_its_relabeling():
-    module = Relabeling(3)
-    net = WeisfeilerLehmanKernel(RandomWalkKernel(3, 0.5), 2, module).network(3, 4)
-    assert isinstance(net, WLKernelNN)
-    assert (net.depth, net.order, net.decay) == (3, 3, 0.5)
-    assert net.relabeling is module
-    assert net.kernel.repeat
-
-
 @pytest.mark.parametrize(("kernel", "options", "message"), [
     (WeisfeilerLehmanKernel(), {}, "discrete relabeling is not differentiable"),
     (WeisfeilerLehmanKernel(relabel=Relabeling(2)), {}, "relabel is Relabeling"),
@@ -186,53 +164,6 @@ def test_kernels_without_walk_counts_reject_counts(kernel):
         kernel.counts(MOLECULES)
 
 
-def test_labels_of_nodes_and_edges_do_not_collide():
-    """Neighbor 0 by edge 1 differs from neighbor 1 by edge 0."""
-    edge_index = np.array([[0, 1], [2, 3]])
-    labels = np.array([0, 1, 2, 2])
-    new = refined(labels, edge_index, np.array([1, 0]))
-    assert new[2] != new[3]
-    same = refined(np.array([0, 0, 2, 2]), edge_index, np.array([1, 1]))
-    assert same[2] == same[3]
-
-
 def test_no_graphs_have_no_labels_to_count():
     with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one graph"):
         WeisfeilerLehmanKernel().counts([])
-
-
-def test_any_kernel_of_graphs_is_a_base():
-    """(11) with sums, products and compositions: the sum of the base over all relabelings."""
-    torch.manual_seed(0)
-    edges = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 1]])
-    graphs = [Data(x=torch.randn(3, 2).double(), edge_index=edges) for _ in range(3)]
-    walks = [RandomWalkKernel(1), RandomWalkKernel(2, 0.5)]
-    relabel = Relabeling(2, activation="tanh", dtype=torch.float64)
-    levels = [graphs]
-    for _ in range(2):
-        levels.append([Data(relabel(g.x, edges), edges) for g in levels[-1]])
-    for base in (
-        walks[0] + walks[1],
-        walks[0] * walks[1],
-        2.0 * walks[1],
-        walks[1].cosine(),
-        walks[0].activated(Gaussian(2.0)),
-        WeisfeilerLehmanKernel(walks[1], 1, relabel),
-    ):
-        kernel = WeisfeilerLehmanKernel(base, 2, relabel)
-        gram = kernel(graphs, graphs[:2])
-        torch.testing.assert_close(gram, sum(base(level, level[:2]) for level in levels))
-        torch.testing.assert_close(kernel.diag(graphs), kernel(graphs).diagonal())
-        (gradient,) = torch.autograd.grad(gram.sum(), relabel.neighbors)
-        assert gradient.abs().max() > 0
-        repeated = WeisfeilerLehmanKernel(base, 2, relabel, repeat=True)
-        expected = sum(base(level, graphs[:2]) for level in levels)
-        torch.testing.assert_close(repeated(graphs, graphs[:2]), expected)
-    labels = [nx.path_graph(n) for n in (3, 4)]
-    for graph in labels:
-        nx.set_node_attributes(graph, "a", "x")
-    total = WeisfeilerLehmanKernel(walks[0] + walks[1], 2)(labels)
-    parts = [WeisfeilerLehmanKernel(walk, 2)(labels) for walk in walks]
-    np.testing.assert_allclose(total, sum(parts))
-    with pytest.raises(KindError, match="a kernel of graphs"):
-        WeisfeilerLehmanKernel(Gaussian())

@@ -104,14 +104,6 @@ def test_a_locked_mask_is_shared_by_all_steps_and_drawn_for_each_stream():
     assert not (mask[0] == mask[0, 0]).all()
 
 
-def test_raw_has_no_output_dropout():
-    network = model(output_dropout=0.5).train()
-    result = network(TOKENS)
-    left = result.features != 0
-    close(result.features[left], 2 * result.raw[left])
-    assert (result.raw != 0).all()
-
-
 def embed(network, tokens):
     return network.drop_words(network.embedding.weight, tokens)
 
@@ -126,15 +118,6 @@ def test_embedding_dropout_drops_all_occurrences_of_a_word():
         close(rows, expected.expand_as(rows))
     dropped = [not embed(network, TOKENS[:1, :1]).any() for _ in range(400)]
     assert 0.4 < sum(dropped) / 400 < 0.6  # 4 standard deviations
-
-
-@pytest.mark.parametrize("place", ["input_dropout", "layer_dropout", "output_dropout"])
-def test_dropout_acts_only_in_training(place):
-    network = model(**{place: 0.5})
-    quiet = network.eval()(TOKENS).features
-    close(quiet, model()(TOKENS).features)
-    torch.manual_seed(0)
-    assert not torch.allclose(network.train()(TOKENS).features, quiet)
 
 
 def test_layer_dropout_is_not_applied_before_the_first_layer():

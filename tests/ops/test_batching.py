@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ops.samples import Sample
-from ops.trials import arguments, few_samples, gradients, make, several
+from ops.trials import arguments, gradients, make, several
 from representer.nn import RKMLSTM
 from representer.ops import Op
 
@@ -34,10 +34,6 @@ def without_batch(op: Op, sample: Sample) -> set[str]:
     """Return the names of the operands of a sample that have no batch, a weight or a decay, say."""
     tensors = make(sample, torch.float64)
     return {name for name, tensor in tensors.items() if not has_batch(op, name, tensor)}
-
-
-def samples_with_an_operand_without_batch(op: Op) -> list[Sample]:
-    return [sample for sample in few_samples(op) if without_batch(op, sample)]
 
 
 def runs(sample: Sample) -> int:
@@ -83,22 +79,6 @@ def test_vmap_over_operands_with_a_batch_runs_the_operator_once(
 ):
     names = set(make(sample, torch.float64)) - without_batch(op, sample)
     assert compare(op, backend, sample, names - {"lengths"} if dim else names, dim) == runs(sample)
-
-
-@pytest.mark.slow
-@every(sequence_samples)
-def test_vmap_shares_operands_that_are_not_mapped(op: Op, backend: str, sample: Sample):
-    first = next(iter(make(sample, torch.float64)))
-    assert compare(op, backend, sample, {first}, 0) == runs(sample)
-
-
-@pytest.mark.slow
-@every(samples_with_an_operand_without_batch)
-def test_vmap_over_other_operands_runs_the_operator_once_per_entry(
-    op: Op, backend: str, sample: Sample
-):
-    names = {*without_batch(op, sample), next(iter(make(sample, torch.float64)))}
-    assert compare(op, backend, sample, names, 0) == SIZE
 
 
 def test_layers_under_vmap_have_values_and_gradients_of_their_own():

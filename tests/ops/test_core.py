@@ -18,12 +18,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from looped import looped
 from ops.samples.rkm_scan import CELLS, tensors
 from representer.errors import BackendError
 from representer.ops import OPS, core, gated_scan, rkm_scan
-
-from .test_ops import DTYPES, TOLERANCE
 
 NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_SET = pytest.mark.parametrize("name", core.USABLE or ["portable"])
@@ -74,32 +71,8 @@ def test_the_core_is_built_wherever_there_is_a_compiler():
 
 
 @NEEDS_CORE
-@EVERY_SET
-@DTYPES
-@looped("shape", [(1, 1, 1), (5, 3, 7), (97, 17, 300), (9, 129, 256), (25, 64, 1)])
-def test_products_match_torch(name: str, dtype: torch.dtype, shape: tuple[int, int, int]):
-    m, n, k = shape
-    wide, b = torch.randn(m, k + 3, dtype=dtype), torch.randn(k, n, dtype=dtype)
-    with core.instruction_set(name):
-        found = [core.product(a, b) for a in (wide[:, :k], wide[:, 2 : k + 2].contiguous())]
-    for c, a in zip(found, (wide[:, :k], wide[:, 2 : k + 2]), strict=True):
-        expected = a.double() @ b.double()
-        assert (c - expected).abs().max() <= TOLERANCE[dtype] * expected.abs().max()
-
-
-@NEEDS_CORE
 def test_an_empty_sum_of_products_is_zero():
     assert torch.equal(core.product(torch.ones(3, 0), torch.ones(0, 5)), torch.zeros(3, 5))
-
-
-@NEEDS_CORE
-@EVERY_SET
-@DTYPES
-@looped("shape", [(1, 1), (3, 17), (17, 3), (129, 65), (1, 40), (40, 1)])
-def test_transposes_match_torch(name: str, dtype: torch.dtype, shape: tuple[int, int]):
-    matrix = torch.randn(shape, dtype=dtype)
-    with core.instruction_set(name):
-        assert torch.equal(core.transpose(matrix), matrix.t())
 
 
 def test_an_unavailable_instruction_set_is_refused():
@@ -250,31 +223,6 @@ def test_a_forked_child_computes_the_same_and_ends():
     assert found.split() == ["0", "True", "2"]
 
 
-@pytest.mark.slow
-@NEEDS_CORE
-def test_workers_of_a_data_loader_give_the_same_results():
-    found = run_child(
-        """
-        from torch.utils.data import DataLoader, Dataset
-
-        class Passes(Dataset):
-            def __len__(self):
-                return 4
-
-            def __getitem__(self, i):
-                return passes()
-
-        if __name__ == "__main__":
-            torch.set_num_threads(2)
-            expected = passes()
-            loader = DataLoader(Passes(), batch_size=None, num_workers=2, timeout=20,
-                                multiprocessing_context="fork")
-            print([same(found, expected) for found in loader])
-        """
-    )
-    assert found.split("\n")[0] == str([True] * 4)
-
-
 def _passes(seed: int) -> list[Tensor]:
     """Return results and gradients of one call with numbers of its own."""
     cell = list(CELLS.values())[seed % len(CELLS)]
@@ -330,19 +278,3 @@ def test_the_core_uses_the_number_of_threads_of_torch(monkeypatch: pytest.Monkey
         found.append([*_passes(1), states, *torch.autograd.grad(states.sum(), (u, f))])
         assert threads == {number}
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
-
-
-@NEEDS_CORE
-@EVERY_SET
-@looped("kind", CELLS)
-def test_nan_affects_only_later_steps_of_its_sequence(name: str, kind: str):
-    cell = CELLS[kind]
-    given: dict[str, Any] = {"weight": None, **tensors(cell, (5, 3, 20), "", torch.float32)}
-    given["z"][1, 1] = torch.nan
-    with core.instruction_set(name):
-        output, h, c = rkm_scan(**given, cell=cell, backend="cpp")
-    assert output[1, 1].isnan().all()
-    assert output[2:, 1].isnan().all() == cell.has_memory
-    assert c[1].isnan().all() == cell.has_memory
-    for result in (output[0], output[:, 0], output[:, 2], h[0], h[2], c[0], c[2]):
-        assert not result.isnan().any()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.func import grad, jacrev, vmap
+from torch.func import grad, jacrev
 
 from ops.samples import Sample, samples_of
 from ops.trials import (
@@ -26,7 +26,7 @@ from representer.functional.rkm import LSTM, RKM_LSTM
 from representer.ops import OPS, Op, gated_scan, rkm_scan
 from representer.ops.scans import of_onnx
 
-from .cases import EVERY_OP, all_samples, call, every, size
+from .cases import EVERY_OP, size
 
 Total = Callable[[Tensor], Tensor]
 
@@ -47,16 +47,6 @@ def _has_right_second_derivative(op: Op, backend: str | None, sample: Sample) ->
 @EVERY_OP
 def test_second_derivatives_match_numerical_ones(op: Op):
     assert all(_has_right_second_derivative(op, None, sample) for sample in few_samples(op)[::5])
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Backwards compatibility")
-@every(all_samples)
-def test_second_derivatives_of_every_backend_match_numerical_ones(
-    op: Op, backend: str, sample: Sample
-):
-    call(op, backend, sample, make(sample, torch.float64))  # skips what the backend does not run
-    assert _has_right_second_derivative(op, backend, sample)
 
 
 def _totals(op: Op, sample: Sample, name: str) -> tuple[Tensor, Total, Total]:
@@ -108,18 +98,6 @@ def test_gradients_of_third_order_are_those_of_the_definition(op: Op):
             )
         third.append(derivatives[-1].detach())
     torch.testing.assert_close(*third)
-
-
-def test_gradients_per_example_are_those_of_each_example():
-    x, weight = torch.randn(3, 5, 1, 2, 4), torch.randn(1, 4, 4)
-    h0 = torch.zeros(1, 4)
-
-    def loss(weight: Tensor, u: Tensor) -> Tensor:
-        decay = torch.sigmoid(gated_scan(u[:, :, 0], weight[0].mean())[0])
-        return (decay * gated_scan(u[:, :, 1], decay)[0]).square().sum() + h0.sum()
-
-    found = vmap(grad(loss), (None, 0))(weight, x)
-    torch.testing.assert_close(found, torch.stack([grad(loss)(weight, u) for u in x]))
 
 
 def _saved_bytes(run: Callable[[], object]) -> int:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import pytest
@@ -61,14 +60,6 @@ def _few(kinds: tuple[str, ...], kind: str, options: tuple[str, ...]) -> Iterato
             time, batch = SIZES[(n + k) % len(SIZES)]
             units, layout = UNITS[n % len(UNITS)], LAYOUTS[(n + k) % len(LAYOUTS)]
             yield Case(kind, option, reverse, recompute, time, batch, units, layout)
-
-
-def _all(kind: str, options: str) -> Iterator[Case]:
-    flags = (False, True)
-    for size, units, reverse, layout in product(SIZES, UNITS, flags, LAYOUTS):
-        yield Case(kind, options, reverse, False, *size, units, layout)
-    for size, units in product(SIZES, UNITS):
-        yield Case(kind, options, True, True, *size, units, as_it_is)
 
 
 def _lengths(time: int, batch: int) -> Tensor:
@@ -161,22 +152,6 @@ def test_cells_match_the_definition_with_the_input_product_before_the_loop(
 @pytest.mark.parametrize("kind", DECAYS)
 def test_gated_scan_matches_the_definition_on_every_instruction_set(kind: str):
     for case in _few(DECAYS, kind, ("", "lengths") * 4):
-        _check(case)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS, ids=[o.replace(" ", "-") or "plain" for o in OPTIONS])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cell_matches_the_definition_at_every_size_and_layout(kind: str, options: str):
-    for case in _all(kind, options):
-        _check(case)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", ["", "lengths"], ids=["plain", "lengths"])
-@pytest.mark.parametrize("kind", DECAYS)
-def test_gated_scan_matches_the_definition_at_every_size_and_layout(kind: str, options: str):
-    for case in _all(kind, options):
         _check(case)
 
 

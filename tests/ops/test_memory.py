@@ -13,7 +13,7 @@ import torch
 from representer.errors import BackendError
 from representer.ops import core, structs
 
-from .test_core import compiler, run_child
+from .test_core import compiler
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 ROOT = Path(__file__).parents[2]
@@ -137,20 +137,3 @@ def test_any_other_failure_raises_backend_error(
     monkeypatch.setattr(core, "function", lambda *_: lambda _: status)
     with pytest.raises(BackendError, match=message):
         core.call("product", torch.float32, structs.ProductStruct())
-
-
-@pytest.mark.slow  # compiles all imported packages again, without assertions
-def test_an_unsupported_cell_raises_even_without_assertions():
-    printed = run_child(
-        """
-        from representer.errors import BackendError
-        from representer.ops import structs
-
-        try:
-            core.call("rkm_forward", torch.float32, structs.ForwardStruct())
-        except BackendError as error:
-            print(__debug__, error)
-        """,
-        PYTHONOPTIMIZE="1",
-    )
-    assert printed.strip() == "False rkm_forward: the core does not support these arguments."

@@ -89,20 +89,6 @@ def test_saturated_values_are_exact_and_have_no_slope(name: str, dtype: torch.dt
 
 @EVERY_SET
 @DTYPES
-def test_a_memory_with_a_closed_gate_does_not_decay(name: str, dtype: torch.dtype):
-    cell = Cell("dynamic", "dynamic", False)
-    time, units = 2000, 3
-    weight = torch.zeros(3, units, units, dtype=dtype)
-    z = torch.zeros(time, 1, 3, units, dtype=dtype)
-    z[:, :, 0], z[:, :, 1], z[:, :, 2] = 1, -1000, 80  # candidate, input gate, forget gate
-    start = torch.full((1, units), 0.7, dtype=dtype)
-    with core.instruction_set(name):
-        _, _, c = rkm_scan(z, weight, torch.zeros_like(start), start, cell=cell, backend="cpp")
-    assert torch.equal(c, start)
-
-
-@EVERY_SET
-@DTYPES
 def test_small_arguments_keep_relative_accuracy(name: str, dtype: torch.dtype):
     info = torch.finfo(dtype)
     denormal = info.tiny * info.eps

@@ -149,27 +149,6 @@ def test_a_dtype_that_the_core_lacks_is_an_error_of_this_library(dtype: torch.dt
 # --- what changes between the two passes
 
 
-def _other_layout(tensor: Tensor) -> Tensor:
-    axes = tuple(reversed(range(tensor.dim())))
-    return tensor.permute(axes).contiguous().permute(axes)
-
-
-def _strided(tensor: Tensor) -> Tensor:
-    return torch.stack((tensor, torch.full_like(tensor, 7)), dim=-1)[..., 0]
-
-
-@every(few_samples)
-def test_gradients_do_not_depend_on_the_layout_of_saved_tensors(
-    op: Op, backend: str, sample: Sample
-):
-    tensors = make(sample, torch.float64)
-    expected = gradients(call(op, backend, sample, tensors), tensors)
-    for unpack in (_other_layout, _strided):
-        with saved_tensors_hooks(lambda tensor: tensor.detach().clone(), unpack):
-            results = call(op, backend, sample, tensors)
-        torch.testing.assert_close(gradients(results, tensors), expected)  # BLAS rounds by layout
-
-
 @every(few_samples)
 def test_saved_tensors_of_another_dtype_are_refused(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
@@ -272,19 +251,6 @@ def test_forward_mode_transforms_agree_with_the_gradient(op: Op, ragged: bool):
     if not ragged and op.name not in READS:  # the definition reads lengths, which no trace can
         _, pushed = torch.func.linearize(total, x)
         torch.testing.assert_close(pushed(torch.ones_like(x)), expected.sum())
-
-
-@pytest.mark.slow
-@EVERY_OP
-def test_compiled_forward_mode_agrees_with_the_gradient(op: Op):
-    if op.name in READS:
-        pytest.skip("a compiled definition cannot read values")
-    total, x, expected = _scalar_function(op, _by_lengths(op, are_ragged=False)[0])
-    direction = torch.ones_like(x)
-    jvp = torch.compile(
-        lambda x: torch.func.jvp(total, (x,), (direction,))[1], backend="eager", fullgraph=True
-    )
-    torch.testing.assert_close(jvp(x), expected.sum())
 
 
 @EVERY_OP

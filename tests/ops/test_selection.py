@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -82,21 +81,3 @@ def test_calls_of_other_threads_are_not_recorded():
                 pool.submit(layer, x).result()
 
     assert explain_backend(Elsewhere(), x) == []
-
-
-@pytest.mark.slow
-def test_a_compiled_layer_uses_the_backend_of_each_block():
-    torch._dynamo.reset()
-    layer, x = nn.RKMLSTM(3, 4), torch.randn(5, 2, 3)
-    used: list[str] = []
-
-    def compiler(graph: torch.fx.GraphModule, examples: object) -> Callable[..., object]:
-        (call,) = [node for node in graph.graph.nodes if "representer" in str(node.target)]
-        return lambda *inputs: used.append(call.args[-1]) or graph(*inputs)
-
-    compiled = torch.compile(layer, fullgraph=True, backend=compiler)
-    default = explain_backend(layer, x)[0].backend
-    for name in (None, "reference", None):
-        with use_backend(name):
-            compiled(x)
-    assert used == [default, "reference", default]

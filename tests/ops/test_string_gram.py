@@ -61,14 +61,6 @@ def test_decays_of_0_and_1_match_the_dynamic_program(lam, n):
     torch.testing.assert_close(string_gram(X, None, n, lam), exact(X, X, n, lam, True))
 
 
-def test_single_and_empty_sequences_are_accepted():
-    one = draw(2, torch.float64, (4,))
-    torch.testing.assert_close(string_gram(one, None, 2, 0.5), exact(one, one, 2, 0.5, True))
-    empty = draw(2, torch.float64, (0, 0, 0))
-    assert string_gram(empty, None, 1, 0.5).count_nonzero() == 0
-    assert string_gram(empty, one, 2, 0.5).count_nonzero() == 0
-
-
 def test_missing_states_what_neither_core_nor_gpu_supports(monkeypatch: pytest.MonkeyPatch):
     x, order = torch.ones(2, 3), 2
     assert missing(x, torch.float64, order) == ""

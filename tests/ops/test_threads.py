@@ -16,10 +16,8 @@ from ops.samples import Sample
 from ops.trials import arguments, define, gradients, make, several, threads
 from representer import nn
 from representer.ops import Op, core, use_backend
-from representer.ops.string_gram import string_gram
 
 from .test_ops import DTYPES, TOLERANCE, assert_near
-from .test_string_gram import exact
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 
@@ -118,21 +116,6 @@ def test_several_threads_pack_and_transpose_large_weights(dtype: torch.dtype, na
                     if k not in (3, 5):  # gradients, in which torch has a part, see BY_TORCH
                         assert torch.equal(value, one)
                     assert_near(value, wanted, TOLERANCE[dtype], f"{number} threads, {name}")
-
-
-@EVERY_SET
-@pytest.mark.parametrize("order", [2, 5])
-def test_gram_matrices_do_not_depend_on_threads(name: str, order: int):
-    sequences = [0.5 * torch.randn(length, 4).double() for length in (3, 0, 9, 17, 2, 25, 1, 11, 8)]
-    expected = exact(sequences, sequences, order, 0.7, True)
-    with core.instruction_set(name):
-        alone = string_gram(sequences, None, order, 0.7)
-        torch.testing.assert_close(alone, expected)
-        for number in NUMBERS:
-            with threads(number):
-                assert torch.equal(string_gram(sequences, None, order, 0.7), alone)
-                rows = string_gram(sequences[3:4], sequences, order, 0.7)
-                torch.testing.assert_close(rows, expected[3:4])
 
 
 def test_the_number_of_threads_is_limited(monkeypatch: pytest.MonkeyPatch):

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
-from representer.cli.main import entry_point
 from representer.tasks.recipe import Request
-from representer_papers.kbdnn2018 import CHARGING_CELLS, RECIPES, charging
+from representer_papers.kbdnn2018 import RECIPES, charging
 from representer_papers.kbdnn2018.charging import ChargingSetting, _write_table, train_charging
 
 
@@ -20,21 +17,6 @@ def test_a_learned_unit_charges_within_a_few_updates():
     assert updates[-1] == 60
     assert accuracies[-1] > 0.75  # the better constant prediction reaches 0.55
     assert len(found["function"]) == 201
-
-
-@pytest.mark.slow
-def test_the_command_writes_table_and_figure(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(charging, "BATCH", 10)
-    command = ["reproduce", "kbrn-charging", "--smoke", "--out", str(tmp_path / "out")]
-    assert entry_point(command) == 0, capsys.readouterr().err
-    table = (tmp_path / "out/table.md").read_text("utf-8")
-    for cell in CHARGING_CELLS:
-        assert f"(`{cell}`) | 0 | 3 | – | – | – |" in table
-    assert "charges from 0 to 9" in table
-    assert "accuracy on the test sequences" in (tmp_path / "out/accuracy.svg").read_text("utf-8")
-    (tmp_path / "out/paper-rnn-seed0/metrics.json").unlink()
-    assert entry_point([*command, "--table-only"]) == 0
-    assert "`rnn`" not in (tmp_path / "out/table.md").read_text("utf-8")
 
 
 def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):

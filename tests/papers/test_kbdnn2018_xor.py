@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
-from representer.cli.main import entry_point
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
 from representer_papers.kbdnn2018.networks import (
@@ -19,7 +16,6 @@ from representer_papers.kbdnn2018.networks import (
     charging,
     charging_network,
     long_term_network,
-    parity,
     two_bits,
 )
 from representer_papers.kbdnn2018.xor import ParitySetting, train_parity
@@ -59,25 +55,6 @@ def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
     assert len(seen) == 2 * 2 * 3
 
 
-@pytest.mark.slow
-def test_a_smoke_run_writes_table_and_figure_once(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("representer_papers.kbdnn2018.xor.CENTERS", (5,))
-    command = ["reproduce", "kbrn-xor", "--smoke", "--out", str(tmp_path / "out")]
-    assert entry_point(command) == 0, capsys.readouterr().err
-    assert not flushes()  # the tests after this one need the smallest numbers
-    table = (tmp_path / "out/table.md").read_text("utf-8")
-    assert "Smoke run" in table
-    rows = [line for line in table.splitlines() if line.startswith(("| 2 |", "| 4 |"))]
-    assert len(rows) == 4
-    picture = (tmp_path / "out/functions.svg").read_text("utf-8")
-    assert picture.count("d = 5") == 4
-    path = tmp_path / "out/2bit-5-plain-seed0/metrics.json"
-    found = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps(found | {"error": 0.123}), encoding="utf-8")
-    assert entry_point(command) == 0
-    assert "1.2e-01" in (tmp_path / "out/table.md").read_text("utf-8")
-
-
 @pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot")
 def test_one_thread_restores_threads_and_denormals_even_after_an_error():
     before = torch.get_num_threads()
@@ -99,13 +76,6 @@ def test_one_thread_restores_threads_and_denormals_even_after_an_error():
 # The problems of M18 section 4.
 
 
-def test_parity_of_two_and_four_bits():
-    rows, targets = parity(2)
-    assert rows.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
-    assert targets.tolist() == [0, 1, 1, 0]
-    assert parity(4)[1].sum() == 8
-
-
 @pytest.mark.parametrize("preset", CHARGES)
 def test_a_charge_lasts_as_many_steps_as_its_size(preset: str):
     x, y = charging(300, preset, torch.Generator().manual_seed(0))
@@ -119,15 +89,6 @@ def test_a_charge_lasts_as_many_steps_as_its_size(preset: str):
         for t in range(30):
             left = int(x[t, b]) + max(0, left - 1)
             assert y[t, b] == (left > 0)
-
-
-def test_the_fraction_of_ones_is_that_of_the_paper():
-    """0.384 for the text's charges and 0.455 for the code's, by simulation."""
-    draw = torch.Generator().manual_seed(0)
-    assert charging(20_000, "paper", draw)[1].mean().item() == pytest.approx(0.384, abs=0.005)
-    assert charging(20_000, "authors_code", draw)[1].mean().item() == pytest.approx(
-        0.455, abs=0.005
-    )
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -161,13 +122,6 @@ def test_every_network_makes_one_prediction_per_sequence(cell: str, preset: str)
     assert network.squashes is not is_plain
 
 
-def test_fixed_units_compute_tanh():
-    torch.manual_seed(0)
-    f = long_term_network("tanh", "paper").layer.activation()
-    x = torch.linspace(-3, 3, 61)[:, None].expand(-1, 20)
-    torch.testing.assert_close(f(x), x.tanh(), rtol=0, atol=1e-3)
-
-
 @pytest.mark.parametrize("cell", ["kbrn-long", "kbrn-long-grown", "tanh-long-grown"])
 def test_networks_for_long_sequences_have_orthogonal_recurrent_weights(cell: str):
     torch.manual_seed(0)
@@ -196,12 +150,6 @@ def test_the_charging_unit_has_unit_weights_and_a_state_without_sigmoid():
     torch.testing.assert_close(network(x), torch.sigmoid(output[..., 0]))
 
 
-@pytest.mark.parametrize("cell", ["rnn", "lstm", "lstm-sigmoid"])
-def test_other_cells_predict_their_output(cell: str):
-    network = charging_network(cell)
-    torch.testing.assert_close(network(BITS), network.layer(BITS)[0][..., 0])
-
-
 def test_sigmoid_cells_follow_their_equations():
     rnn, lstm = SigmoidRNN(1, 1), SigmoidLSTM(1, 1)
     with torch.no_grad():
@@ -218,10 +166,3 @@ def test_sigmoid_cells_follow_their_equations():
     gate2 = s(h + 1)
     c2 = gate2 * c + gate2 * gate2
     torch.testing.assert_close(lstm(x)[0].flatten(), torch.stack((h, gate2 * s(c2))))
-
-
-def test_forget_biases_are_initialized_to_one():
-    biases = long_term_network("lstm-sigmoid", "paper", 3).layer.sums.bias
-    assert biases.tolist() == [0.0] * 6 + [1.0] * 3 + [0.0] * 3
-    layer = long_term_network("lstm", "paper", 3).layer
-    assert layer.biases()["forget"].tolist() == [1.0] * 3

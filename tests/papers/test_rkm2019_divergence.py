@@ -15,7 +15,6 @@ from representer.tasks.recipe import Request
 from representer.training.config import TrainingTask
 from representer.training.trainer import StepOutcome, Trainer, TrainingStep
 from representer_papers.rkm2019 import RECIPES, divergence
-from representer_papers.rkm2019.published import LANGUAGE_KINDS, LANGUAGE_ROWS
 
 RECIPE = RECIPES["rkm-divergence"]
 
@@ -72,16 +71,6 @@ def test_the_last_measurement_before_a_fault_is_kept(request_, monkeypatch):
     assert f"| diverged: the loss is nan at step {at + 2} | {at} | " in found
 
 
-def test_an_interrupted_run_is_listed_as_such(request_):
-    RECIPE.run(request_)
-    (request_.out / "rkm-lstm-seed0" / "metrics.json").unlink()
-    table = RECIPE.run(replace(request_, table_only=True)).read_text("utf-8")
-    assert f"| 0 | – | finite, interrupted | {2 * divergence.BLOCK} | " in table
-    (request_.out / "rkm-lstm-seed0" / "metrics.jsonl").unlink()
-    table = RECIPE.run(replace(request_, table_only=True)).read_text("utf-8")
-    assert "| 0 | – | finite, interrupted | – | – | – | – |" in table
-
-
 def test_a_longer_run_continues_a_shorter_one(request_, monkeypatch):
     monkeypatch.setattr(divergence, "_SMOKE", {**divergence._SMOKE, "lr": 1.0})
     RECIPE.run(request_)
@@ -91,14 +80,6 @@ def test_a_longer_run_continues_a_shorter_one(request_, monkeypatch):
     assert f"| finite | {3 * divergence.BLOCK} | " in table
     log = (request_.out / "rkm-lstm-seed0" / "metrics.jsonl").read_text().splitlines()
     assert len(log) == 3
-
-
-def test_every_row_has_a_cell_and_settings_of_its_own():
-    assert RECIPE.cells == LANGUAGE_ROWS
-    assert tuple(divergence._KINDS) == LANGUAGE_KINDS
-    parts = [divergence._parts(row) for row in LANGUAGE_ROWS]
-    assert len(set(parts)) == len(LANGUAGE_ROWS)
-    assert all(suffix in divergence._KINDS for _, suffix in parts)
 
 
 def test_the_largest_state_is_that_of_the_carried_states(request_):

@@ -8,42 +8,13 @@ from pathlib import Path
 import pytest
 
 from representer.cli.main import entry_point
-from representer.errors import ArgumentError, DataError
-from representer.tasks.recipe import Reported, Request
+from representer.tasks.recipe import Request
 from representer_papers.rkm2019 import RECIPES, documents
 from representer_papers.rkm2019.documents import locate_documents
-from representer_papers.rkm2019.published import DOCUMENTS, ROWS
 from representer_papers.shared import datasets
 from undrawn import undrawn
 
 SMOKE = ["--smoke", "--threads", "1", "--cells", "rkm-cifg,cnn"]
-
-
-def test_the_papers_bold_figures_are_the_best_of_their_columns():
-    assert len(DOCUMENTS) == 7 * 4 * 2
-    assert DOCUMENTS["RKM-CIFG", "dbpedia 3-gram"] == Reported(99.05, "% accuracy", "L19 Table 2")
-    best = {c: max(DOCUMENTS[r, c].value for r in ROWS) for c in {c for _, c in DOCUMENTS}}
-    assert best == {  # what the paper prints in bold
-        "ag_news 1-gram": 92.29, "ag_news 3-gram": 92.46, "dbpedia 1-gram": 98.99,
-        "dbpedia 3-gram": 99.05, "yahoo 1-gram": 77.74, "yahoo 3-gram": 77.91,
-        "yelp 1-gram": 66.27, "yelp 3-gram": 66.43,
-    }  # fmt: skip
-
-
-def test_full_and_partial_sets_are_found_with_their_columns_of_text(data):
-    news, answers = locate_documents(data, [])
-    assert (news.dataset.name, news.text) == ("ag_news", "2,3")
-    assert (answers.dataset.name, answers.text) == ("yahoo", "2")
-    assert answers.train.name == "train.csv.xz"
-
-
-def test_a_missing_data_set_is_reported_with_its_folders(data):
-    with pytest.raises(DataError, match="there is no dbpedia_csv or dbpedia_14k"):
-        locate_documents(data, ["ag_news", "dbpedia"])
-    with pytest.raises(ArgumentError, match="datasets is 'imdb'"):
-        locate_documents(data, ["imdb"])
-    with pytest.raises(DataError, match="REPRESENTER_DATA"):
-        locate_documents(data / "nowhere", [])
 
 
 @pytest.fixture(scope="session")
@@ -76,18 +47,6 @@ def test_a_smoke_run_fills_the_table_through_the_command_line(table, out):
     assert runs == [f"{c}-{n}gram-seed0" for c in ("cnn", "rkm-cifg") for n in (1, 3)]
 
 
-def test_the_authors_preset_learns_static_gates_of_cells_that_have_them(data, tmp_path):
-    request = Request(
-        data, tmp_path, smoke=True, datasets=("yahoo",), cells=("linear-kernel",),
-        filter_lengths=(1,), threads=1, preset="authors_code",
-    )  # fmt: skip
-    assert "4 steps" in RECIPES["rkm-documents"].run(request).read_text(encoding="utf-8")
-    (place,) = locate_documents(data, ["yahoo"])
-    for cell in ("lstm", "linear-kernel"):
-        config = documents._config(request, place, tmp_path, cell, 1, 0)
-        assert config.learn_static_gates is (cell == "linear-kernel")
-
-
 def test_a_configuration_has_its_seed_and_the_budgets_fraction_of_steps(data, tmp_path):
     (place, _) = locate_documents(data, [])
     request = Request(data, tmp_path, budget=0.0325, threads=1)
@@ -111,9 +70,3 @@ def test_the_budget_shortens_training_and_the_table_shows_the_steps(data, tmp_pa
     assert "10 steps" in RECIPES["rkm-documents"].run(request).read_text(encoding="utf-8")
     metrics = json.loads((tmp_path / "out/ag_news/cnn-1gram-seed0/metrics.json").read_text())
     assert metrics["steps"] == 10
-
-
-@pytest.mark.parametrize("budget", [0.0, 1.5])
-def test_a_budget_must_lie_in_0_to_1(tmp_path, budget):
-    with pytest.raises(ArgumentError, match="budget"):
-        Request(tmp_path, tmp_path, budget=budget)

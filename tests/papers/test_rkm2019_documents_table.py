@@ -53,20 +53,6 @@ def test_the_table_shows_mean_and_standard_deviation_over_seeds(tmp_path):
     assert "## AG News (full set)" in text
 
 
-def test_the_accuracies_of_every_seed_are_listed_once_there_are_several(tmp_path):
-    runs = {("cnn", 3, 0): metrics(0.5), ("cnn", 3, 2): metrics(0.71234)}
-    text = table(tmp_path, runs)
-    assert "| 3-gram, by seed | seed 0 | seed 1 | seed 2 |" in text
-    assert "\n| CNN | 50.00 | not run | 71.23 |\n" in text
-    assert "1-gram, by seed" not in text
-    assert "by seed" not in table(tmp_path / "one", {("cnn", 3, 0): metrics(0.5)}, seeds=(0,))
-
-
-def test_a_single_seed_is_shown_with_its_interval(tmp_path):
-    text = table(tmp_path, {("cnn", 3, 4): metrics(0.6)}, seeds=(4,))
-    assert "| CNN | 91.53 | 60.00 (58.00 – 61.00), 40 steps |" in text
-
-
 @pytest.mark.parametrize("missing", [False, True])
 def test_the_order_of_cells_is_compared_once_all_seeds_are_finished(tmp_path, missing):
     cells = ("lstm", "rkm-lstm", "rkm-cifg", "linear-kernel-gated", "linear-kernel", "gated-cnn")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
@@ -16,7 +14,6 @@ from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.language import LANGUAGE, VARIANTS
 from representer_papers.shared import runs as shared_runs
-from representer_papers.shared.language import TEXTS, shortened
 
 PAPER = {  # parameters on the Penn Treebank, two bias vectors on every gate
     "lstm": 24_221_600, "rkm-lstm": 24_221_600, "rkm-cifg": 19_168_700,
@@ -64,30 +61,6 @@ def test_with_torch_lstm_the_parameter_count_is_that_of_the_paper(dataset, words
     assert count(build(options, words)) == parameters
 
 
-def test_each_text_has_the_settings_of_the_official_code():
-    ptb, wikitext = (LanguageConfig(**VARIANTS[name][0].options) for name in TEXTS)
-    for config in (ptb, wikitext):
-        assert (config.embedding_dropout, config.weight_dropout, config.output_dropout) == (
-            0.1, 0.5, 0.4,
-        )  # fmt: skip
-        assert (config.activation_penalty, config.slowness_penalty) == (2, 1)
-        assert (config.lr, config.clip_norm, config.weight_decay) == (30, 0.25, 1.2e-6)
-        assert (config.unroll, config.variable_unroll, config.locked) == (70, True, True)
-        assert (config.optimizer, config.patience, config.initial) == ("nt-asgd", 0, "uniform")
-    assert (ptb.batch_size, ptb.input_dropout, ptb.layer_dropout, ptb.epochs) == (
-        20, 0.4, 0.25, 500,
-    )  # fmt: skip
-    assert (wikitext.batch_size, wikitext.input_dropout) == (80, 0.65)
-    assert (wikitext.layer_dropout, wikitext.epochs) == (0.2, 750)
-
-
-def test_a_smaller_budget_changes_only_the_epochs():
-    options = VARIANTS["ptb"][0].options
-    short = shortened(options, 0.01)
-    assert short["epochs"] == 5
-    assert {name for name in options if options[name] != short[name]} == {"epochs"}
-
-
 def request(tmp_path, **changes):
     values = {"data": tmp_path / "data", "out": tmp_path / "out", "smoke": True, "threads": 1}
     return Request(**{**values, **changes})
@@ -108,20 +81,3 @@ def test_the_default_is_four_cells_on_both_texts(texts, tmp_path, monkeypatch):
     LANGUAGE.run(request(tmp_path))
     out = tmp_path / "out"
     assert ran == [[out / name / f"{c}-seed0" for c in PAPER] for name in ("ptb", "wikitext-2")]
-
-
-@pytest.mark.slow
-def test_cells_are_run_on_both_texts_and_listed_in_the_table(texts, tmp_path):
-    asked = request(tmp_path, cells=("lstm", "linear-kernel-gated"))
-    lines = LANGUAGE.run(asked).read_text("utf-8").splitlines()
-    assert [line for line in lines if line.startswith("## ")] == [
-        "## Penn Treebank",
-        "## WikiText-2",
-    ]
-    rows = [line for line in lines if line.startswith(("| LSTM", "| RKM", "| Linear"))]
-    assert len(rows) == 4
-    assert all("1 of 1 (budget 1)" in row for row in rows)
-    assert "| 58.9 |" in rows[0]
-    assert "| 80.2 |" in rows[3]
-    described = json.loads((tmp_path / "out/wikitext-2/lstm-seed0/recipe.json").read_text())
-    assert described["options"]["input_dropout"] == 0.65

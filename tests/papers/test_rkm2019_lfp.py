@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from representer.data.signals import Standardization, synthetic_recordings
-from representer.errors import DataError
 from representer.estimators.signal import SignalInputs
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019 import RECIPES, lfp
@@ -87,27 +86,6 @@ def test_recordings_are_resampled_to_the_common_rate(root):
     assert (recordings.sampling_rate, recordings.signals.shape) == (RATE, (15, 2, 160))
 
 
-def test_missing_files_and_arrays_are_reported(tmp_path, root):
-    with pytest.raises(DataError, match=r"smni_cmi\.npz: there is no such file"):
-        SIGNAL_SETS["condition"].read(tmp_path / "nowhere")
-    np.savez(root / "eeg_uci_alcoholism" / "smni_cmi.npz", fs=256)
-    with pytest.raises(DataError, match=r"arrays counts, offset_uv, .* are missing"):
-        SIGNAL_SETS["condition"].read(root)
-
-
-def test_a_budget_below_1_leaves_out_groups_of_subjects(root):
-    folds = {
-        (budget, subjects): config_of(
-            SIGNAL_SETS["arithmetic"], "cnn", request(root, budget=budget, smoke=False), subjects, 0
-        ).folds
-        for budget in (1.0, 0.25, 0.01)
-        for subjects in (36, 8)
-    }
-    assert folds == {(1.0, 36): 0, (0.25, 36): 9, (0.01, 36): 8} | dict.fromkeys(
-        [(1.0, 8), (0.25, 8), (0.01, 8)], 0
-    )
-
-
 def test_the_sizes_match_the_paper():
     for signals in SIGNAL_SETS.values():
         config = config_of(signals, "rkm-lstm", Request(data=Path(), out=Path()), 29, 3)
@@ -135,36 +113,6 @@ def test_the_recipe_trains_and_writes_the_table(root):
     assert (root / "out/alcoholism/rkm-lstm-seed0/folds").stat().st_mtime_ns == before
 
 
-def test_an_ensemble_predicts_by_the_mean_probability_over_seeds(root):
-    chosen = request(root, datasets=("alcoholism",), cells=("cnn", BASELINE), seeds=(0, 1))
-    text = RECIPES["rkm-lfp"].run(chosen).read_text()
-    found = [
-        json.loads((root / f"out/alcoholism/cnn-seed{seed}/metrics.json").read_text())[
-            "predictions"
-        ]
-        for seed in (0, 1)
-    ]
-    assert found[0]["subjects"] == found[1]["subjects"]  # of one window, whatever the folds
-    recordings = SIGNAL_SETS["alcoholism"].recordings(root, smoke=True)
-    assert found[0]["labels"] == recordings.labels.tolist()
-    results = {
-        (row, seed): json.loads(
-            (root / f"out/alcoholism/{row}-seed{seed}/metrics.json").read_text()
-        )
-        for row in ("cnn", BASELINE)
-        for seed in (0, 1)
-    }
-    assert all(result["config"]["seed"] == seed for (_, seed), result in results.items())
-    standardized = {row: result["config"]["standardize"] for (row, _), result in results.items()}
-    assert standardized == {"cnn": "window", BASELINE: "training"}
-    chances = (np.array(found[0]["probabilities"]) + found[1]["probabilities"]) / 2
-    right = chances.argmax(1) == recordings.labels
-    shown = 100 * np.mean(
-        [right[recordings.subjects == s].mean() for s in np.unique(recordings.subjects)]
-    )
-    assert f"| CNN, mean over time | 2 | {shown:.1f} | " in text
-
-
 def test_an_ensemble_requires_predictions_of_all_seeds_for_the_same_windows():
     sure = {"subjects": ["a", "a", "b"], "labels": [0, 1, 1]}
     first = {"predictions": sure | {"probabilities": [[0.9, 0.1], [0.7, 0.3], [0.4, 0.6]]}}
@@ -176,22 +124,6 @@ def test_an_ensemble_requires_predictions_of_all_seeds_for_the_same_windows():
     assert ensemble_accuracy({0: first, 1: fewer}) is None
     others = {"predictions": second["predictions"] | {"subjects": ["a", "b", "b"]}}
     assert ensemble_accuracy({0: first, 1: others}) is None
-
-
-@pytest.mark.slow
-def test_the_table_compares_planted_and_recovered_parameters(root):
-    chosen = request(root, datasets=("synthetic",), cells=("gated-cnn",))
-    text = RECIPES["rkm-lfp"].run(chosen).read_text()
-    assert "Planted: 10 Hz, lags of 0, 40, 80, 120 degrees." in text
-    found = json.loads((root / "out/synthetic/gated-cnn-seed0/metrics.json").read_text())
-    recovered = found["recovered"]
-    assert recovered["frequency error"] == pytest.approx(recovered["frequency"] - 10)
-    errors = [
-        (lag - truth + 180) % 360 - 180
-        for lag, truth in zip(recovered["lags"], (0, 40, 80, 120), strict=True)
-    ]
-    assert recovered["largest lag error"] == pytest.approx(max(abs(e) for e in errors))
-    assert f"| {recovered['largest lag error']:.1f} |" in text
 
 
 def power_classifier(lags):
@@ -216,16 +148,6 @@ def test_recovery_combines_the_models_of_all_folds():
     found = lfp.recovered(recordings, SimpleNamespace(standardize="subject"), models, folds)
     assert found["frequency"] == pytest.approx(10, abs=0.5)
     assert found["lags"] == pytest.approx([0, 40, 80, 120], abs=15)  # either alone is 40 off
-
-
-def test_each_data_set_has_the_documented_standardization():
-    assert {
-        name: (signals.options.get("standardize", "subject"), signals.baseline)
-        for name, signals in SIGNAL_SETS.items()
-    } == {
-        "synthetic": ("subject", "subject"), "arithmetic": ("subject", "subject"),
-        "alcoholism": ("window", "training"), "condition": ("subject", "training"),
-    }  # fmt: skip
 
 
 def test_the_table_compares_memory_order_and_baseline(tmp_path, monkeypatch):

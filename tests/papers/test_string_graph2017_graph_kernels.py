@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +22,6 @@ from representer_papers.string_graph2017 import graph_kernels as tables
 from representer_papers.string_graph2017.graph_kernels import (
     Grams,
     candidates,
-    count_correct,
-    inner_accuracies,
-    outer_folds,
 )
 from representer_papers.string_graph2017.graph_sets import (
     locate_graphs,
@@ -73,42 +69,6 @@ def test_degrees_replace_labels_that_are_all_equal(folder):
     assert data.has_degrees
     assert data.graphs[0].x.tolist() == [[1], [2], [1]]
     assert data.graphs[1].x.tolist() == [[2]] * 4
-
-
-@pytest.mark.slow
-def test_every_row_has_results_of_all_folds(done):
-    out, table = done
-    for row in ("walk", "levels", "levels-rbf", "wl-network"):
-        folds = json.loads((out / f"mutag/{row}-seed0/metrics.json").read_text())["folds"]
-        assert sum(fold["tested"] for fold in folds) == 39  # one graph is in no test fold
-        assert all(0 <= fold["right"] <= fold["tested"] for fold in folds)
-    lines = table.read_text(encoding="utf-8").splitlines()
-    (walk,) = [line for line in lines if line.startswith("| walks of n nodes |") and ";" in line]
-    assert walk.endswith("; 2) |")
-    (levels,) = [line for line in lines if line.startswith("| walks of 1") and "; " in line]
-    assert levels.endswith("; 1) |")
-    assert any(line.startswith("| Weisfeiler-Lehman subtree | not run |") for line in lines)
-    assert any("*GIN-0*" in line and line.endswith("| 89.4 |") for line in lines)
-
-
-@pytest.mark.slow
-def test_summed_levels_distinguish_paths_from_rings(done):
-    folds = json.loads((done[0] / "mutag/levels-seed0/metrics.json").read_text())["folds"]
-    assert sum(fold["right"] for fold in folds) >= 36
-
-
-@pytest.mark.slow
-def test_the_selected_kernel_is_tested(folder, done):
-    out, data = done[0], read_graph_set(locate_graphs(folder, ("mutag",))[0])
-    for seed in (0, 1):
-        rows = json.loads((out / f"mutag/walk-seed{seed}/metrics.json").read_text())["folds"]
-        for row, fold in zip(rows, outer_folds(data.labels, data.folds, seed), strict=True):
-            order = int(row["kernel"].removeprefix("n="))
-            K = np.asarray(RandomWalkKernel(order, base="delta").cosine()(data.graphs))
-            assert row["right"] == count_correct(K, data.labels, fold, row["C"])
-            inner = inner_accuracies(K, data.labels, fold.train, 2, seed)
-            assert row["inner accuracy"] == max(inner)
-        assert {row["kernel"] for row in rows} != {"n=1"}
 
 
 @pytest.mark.parametrize(("large", "inner"), [(40, 3), (41, 5)])
@@ -159,12 +119,6 @@ def test_the_error_for_a_missing_data_set_names_its_file(folder, tmp_path):
         GRAPH_KERNELS.run(request(tmp_path, tmp_path))
 
 
-def test_a_file_with_fewer_than_ten_folds_is_refused(tmp_path):
-    write_graphs(tmp_path, count=12)
-    with pytest.raises(DataError, match=r"fold.txt: has no fold 7; there must be 1 … 10"):
-        read_graph_set(locate_graphs(tmp_path, ())[0])
-
-
 def repeat(*shares):
     return {"folds": [{"right": share, "tested": 100} for share in shares]}
 
@@ -184,14 +138,6 @@ def test_the_table_shows_deviations_over_repeats_and_folds():
     lines = tables._comparison(found, [GRAPH_SETS["mutag"], GRAPH_SETS["nci1"]])
     (line,) = [line for line in lines if line.startswith("| RBF over Weisfeiler-Lehman, minus")]
     assert line.endswith("| +2.0 ± 0.9 | – | 1 of 1 |")
-
-
-def test_published_figures_name_their_source():
-    assert GRAPH_KERNELS.reported["GIN-0", "imdb-b"].value == 75.1
-    assert "ICLR 2019" in GRAPH_KERNELS.reported["GIN-0", "mutag"].source
-    assert {name: s.graphs for name, s in GRAPH_SETS.items()} == {
-        "mutag": 188, "proteins": 1_113, "nci1": 4_110, "imdb-b": 1_000,
-    }  # fmt: skip
 
 
 # Kernels composed of stored Gram matrices equal kernels of the graphs.
@@ -280,14 +226,6 @@ def test_nodes_edges_and_labels_are_read(tmp_path):
     assert no_edges.shape == (2, 0)
 
 
-def test_a_compressed_file_gives_the_same_graphs(tmp_path):
-    with lzma.open(tmp_path / "A.txt.xz", "wt", encoding="utf-8") as file:
-        file.write(TWO.replace("\n", "\r\n"))
-    plain, packed = (read_graphs(p) for p in (written(tmp_path, TWO), tmp_path / "A.txt.xz"))
-    for first, second in zip(plain, packed, strict=True):
-        assert first[1].tolist() == second[1].tolist()
-
-
 @pytest.mark.parametrize(("text", "line", "message"), [
     ("x\n", 1, "'x' is not a list of integers"),
     ("0\n", 1, "the number of graphs is 0"),
@@ -306,19 +244,6 @@ def test_an_invalid_line_is_reported_with_its_number(tmp_path, text, line, messa
     path = written(tmp_path, text)
     with pytest.raises(DataError, match=rf"A.txt, line {line}: {message}"):
         list(read_graphs(path))
-
-
-@pytest.mark.parametrize(("text", "message"), [
-    ("3\n1 0\n1 0\n", "the file ends before the number of nodes and the label of graph 2 of 3"),
-    ("1\n3 0\n1 0\n", "the file ends before the tag and the neighbors of node 1 of 3"),
-])  # fmt: skip
-def test_the_error_for_a_truncated_file_names_the_missing_part(tmp_path, text, message):
-    with pytest.raises(DataError, match=message):
-        list(read_graphs(written(tmp_path, text)))
-
-
-def test_a_graph_may_have_no_test_fold(tmp_path):
-    assert read_folds(written(tmp_path, "2\n\n10\n"), 3).tolist() == [2, 0, 10]
 
 
 @pytest.mark.parametrize(("text", "message"), [

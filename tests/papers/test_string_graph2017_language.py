@@ -59,39 +59,6 @@ def test_a_smaller_budget_ends_with_a_low_learning_rate():
     assert "lr_decay" not in shared.shortened({"epochs": 10}, 0.5)
 
 
-@pytest.mark.slow
-def test_runs_are_trained_once_and_appear_in_the_table(text, tmp_path, capsys):
-    table = LANGUAGE.run(request(tmp_path, cells=("constant", "state"), seeds=(0, 1)))
-    lines = table.read_text(encoding="utf-8").splitlines()
-    (head,) = [line for line in lines if line.startswith("| model")]
-    assert head.split("|")[2:8] == [
-        " parameters ", " paper ", " seed 0 ", " seed 1 ", " mean ", " validation ",
-    ]  # fmt: skip
-    for cell, title in (("constant", "λ = 0.8, 5m"), ("state", "λ gated on x and h, 5m")):
-        one, two = (
-            json.loads((tmp_path / f"out/ptb/{cell}-seed{s}/metrics.json").read_text())["test"][
-                "perplexity"
-            ]
-            for s in (0, 1)
-        )
-        assert one != two
-        (row,) = [line for line in lines if line.startswith(f"| {title}")]
-        mean = f"{(one + two) / 2:.2f} ± {abs(one - two) / 2**0.5:.2f}"
-        assert f"| {one:.2f} | {two:.2f} | {mean} |" in row
-    (row,) = [line for line in lines if line.startswith("| λ = 0.8")]
-    assert " 84.3 |" in row
-    assert "1 of 1 (budget 1)" in row
-    assert sum("Spearman" in line for line in lines) == 1
-    assert any("order is state > constant; ours" in line for line in lines)
-    assert any("3-gram, Kneser-Ney" in line for line in lines)
-    assert (tmp_path / "out/ptb.svg").read_text(encoding="utf-8").startswith("<?xml")
-    capsys.readouterr()
-    before = (tmp_path / "out/ptb/state-seed1/metrics.json").stat().st_mtime_ns
-    again = LANGUAGE.run(request(tmp_path, cells=("constant", "state"), seeds=(0, 1)))
-    assert again.read_text(encoding="utf-8").splitlines()[4:] == lines[4:]
-    assert (tmp_path / "out/ptb/state-seed1/metrics.json").stat().st_mtime_ns == before
-
-
 def test_the_validation_column_is_the_mean_over_best_epochs(tmp_path):
     def run(seed, test, *valid):
         folder = tmp_path / str(seed)

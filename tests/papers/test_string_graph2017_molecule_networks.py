@@ -112,16 +112,6 @@ def test_reverse_edges_are_found_in_any_order_of_edges(store):
     torch.testing.assert_close(net(mixed), net(graphs))
 
 
-@pytest.mark.parametrize("row", ["wl-gated", "wl", "loopy-bp", "gine"])
-def test_batched_and_single_predictions_agree(row, store):
-    torch.manual_seed(0)
-    model = MoleculeNetwork(row, 82, 6, 7)
-    together = model(store(range(4)))
-    assert together.shape == (4,)
-    alone = torch.cat([model(store([i])) for i in range(4)])
-    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-6)
-
-
 def test_initial_weights_follow_the_authors(store):
     torch.manual_seed(0)
     layer = MoleculeNetwork("wl-gated", 82, 6, 175).body.layer

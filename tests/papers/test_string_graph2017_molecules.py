@@ -13,14 +13,11 @@ import torch
 from scipy.stats import t
 from sklearn.linear_model import Ridge
 
-from representer.errors import DataError
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
-from representer_papers.shared.table import mean
 from representer_papers.string_graph2017 import RECIPES, molecules
 from representer_papers.string_graph2017.molecules import (
     FRACTIONS,
-    curve_lines,
     fitted,
     locate_molecules,
     read_molecule_set,
@@ -72,26 +69,6 @@ def test_the_split_and_the_graphs_are_stored(data, folder, done, monkeypatch):
     )  # which makes no graph
     assert again.test.tolist() == data.test.tolist()
     assert torch.equal(again.store(data.test).x, data.store(data.test).x)
-
-
-def test_the_learning_rate_decays_51_times_after_the_budgets_molecules():
-    whole, part = (molecules.molecule_settings("wl", 0, budget, False) for budget in (1.0, 0.02))
-    assert (whole["samples"], whole["epochs"]) == (100_000, 51)
-    assert (part["samples"], part["epochs"]) == (2_000, 51)
-    assert molecules.molecule_settings("wl", 0, 1e-9, False)["samples"] == 20
-    assert molecules.LR * molecules.LR_DECAY ** (51 - 1) > 5e-6
-    assert molecules.LR * molecules.LR_DECAY**51 < 5e-6
-
-
-def test_a_batch_has_twenty_training_molecules(data):
-    chosen = molecules.molecule_settings("wl", 0, 1.0, True)
-    task = molecules.training_task(chosen, data)
-    batches = task.batches(1)
-    assert [len(batch) for batch in batches] == [20, 20]
-    assert {i for batch in batches for i in batch} <= set(data.train.tolist())
-    assert batches == task.batches(1) != task.batches(0)
-    other = molecules.training_task({**chosen, "seed": 1}, data)
-    assert other.batches(1) != batches
 
 
 def test_rmse_covers_all_given_molecules(data):
@@ -176,30 +153,8 @@ def test_the_penalty_of_ridge_is_chosen_by_validation_and_fitted_in_training():
     assert error == pytest.approx(rmse(by_valid, "test"))
 
 
-def test_a_missing_file_or_one_without_positive_pce_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"there is no cep/cep-processed.csv. Pass --data"):
-        RECIPES["graph-molecules"].run(request(tmp_path, tmp_path))
-    (tmp_path / "cep-processed.csv").write_text("smiles,PCE\nCC,-1\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"column 'PCE': no molecule has a PCE above 0"):
-        RECIPES["graph-molecules"].run(request(tmp_path, tmp_path))
-
-
 def figures(rmse):
     return {"test": {"rmse": rmse}}
-
-
-def test_networks_are_compared_seed_by_seed():
-    runs = {
-        "wl-gated": {0: figures(0.3), 1: figures(0.5), 2: None, 3: figures(0.2)},
-        "neural-fingerprint": {s: figures((0.4, 0.45, 0.1, 0.3)[s]) for s in range(4)},
-    }
-    (_, line) = molecules._comparison(runs)
-    assert "in 2 of 3 seeds, compared with the neural fingerprint" in line
-    assert "the fingerprint's error minus its own is +0.0500" in line
-    assert molecules._comparison({"wl-gated": {0: figures(0.3)}}) == []
-    assert mean([0.3, 0.5], 4) == "0.4000 ± 0.1414"
-    assert mean([], 4) == "–"
-    assert molecules._order({"wl": {0: figures(0.3)}, "wl-gated": {0: None}}) == []
 
 
 # The learning curve of L17 Table 3: nested parts, and the line through the errors.
@@ -227,15 +182,6 @@ def test_the_intervals_are_those_of_least_squares():
         assert shown == pytest.approx([value - wide, value, value + wide], rel=1e-5)
 
 
-def test_a_curve_needs_three_sizes_of_the_same_network():
-    parts = [{"wl": [(n, n**-0.5)] * 2, "gine": [(n, 1.0)]} for n in (16, 64)]
-    assert curve_lines(parts) == []
-    assert curve_lines([*parts, {"gine": []}]) == []
-    rows = curve_lines([*parts, {"wl": [(256, 0.0625)] * 2}])[-1:]
-    assert rows[0].startswith("| Weisfeiler-Lehman kernel NN | 0.2500 ± 0.0000 (2) | 0.1250 ± ")
-    assert "| -29.3 % (-29.3 to -29.3) | 0.001 (0.001 to 0.001) | 0.1058 |" in rows[0]
-
-
 @pytest.fixture(scope="module")
 def request_(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
@@ -243,15 +189,6 @@ def request_(tmp_path_factory):
     (root / "cep-processed.csv").write_text("smiles,PCE\n" + "\n".join(lines) + "\n", "utf-8")
     sets = ("cep", "cep-quarter", "cep-sixteenth")
     return Request(root, root / "out", smoke=True, threads=1, cells=("wl",), datasets=sets)
-
-
-def test_parts_are_nested_and_tested_on_the_same_molecules(request_):
-    path = request_.data / "cep-processed.csv"
-    whole, quarter, sixteenth = (read_molecule_set(path, request_, share) for share in (1, 4, 16))
-    assert (len(quarter.train), len(sixteenth.train)) == (len(whole.train) // 4, 2)
-    assert set(sixteenth.train) < set(quarter.train) < set(whole.train)
-    assert quarter.test.tolist() == whole.test.tolist()
-    assert len({whole.digest, quarter.digest, sixteenth.digest}) == 3
 
 
 def test_the_command_writes_the_curve_below_the_table(request_):

@@ -104,16 +104,6 @@ def test_a_larger_budget_continues_runs_that_used_all_their_epochs(treebank, tmp
     assert epochs(0.005) == 3  # what there is counts
 
 
-def test_table_only_runs_nothing(table, command, tmp_path, treebank):
-    out = tmp_path / "out/fine"
-    shutil.rmtree(out / "constant-learned-seed0")
-    words = ["reproduce", "string-sentiment", "--data", str(treebank), "--table-only"]
-    assert entry_point([*words, "--datasets", "fine", "--out", str(tmp_path / "out")]) == 0
-    assert not (out / "constant-learned-seed0").exists()
-    again = (tmp_path / "out/table.md").read_text(encoding="utf-8")
-    assert row(again, "gated") == row(table, "gated")
-
-
 def test_a_cell_with_word_vectors_requires_a_file(treebank, tmp_path):
     with pytest.raises(ArgumentError, match="a file of word vectors for gated"):
         RECIPES["string-sentiment"].run(Request(treebank, tmp_path / "out", cells=("gated",)))

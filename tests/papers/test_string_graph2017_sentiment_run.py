@@ -17,9 +17,7 @@ from representer_papers.string_graph2017.sentiment import (
     SentimentConfig,
     build_classifier,
     locate_treebank,
-    preset,
     read_treebank,
-    trainer_config,
     with_vectors,
 )
 
@@ -125,18 +123,3 @@ def test_the_name_of_a_cell_determines_its_decay_and_embedding():
     }
     assert said["constant-tuned"] == (0.5, "tuned")
     assert TINY.name == "gated-tiny.3d-seed0"
-
-
-def test_the_presets_differ_in_readout_and_dropout():
-    assert preset("paper", "fine")["readout"] == "last"
-    assert preset("authors_code", "fine")["rnn_dropout"] == 0.2
-    assert preset("authors_code", "binary")["rnn_dropout"] == 0.1
-
-
-def test_the_trainer_has_the_settings_of_the_authors_code():
-    """The penalty 1e-6 of all squared weights is Adam's 2e-6, which is of their halves."""
-    config = trainer_config(TINY, threads=3)
-    assert (config.lr, config.lr_decay, config.weight_decay) == (1e-3, 0.95, 2e-6)
-    assert (config.patience, config.max_drop, config.monitor) == (20, 0.05, "valid_accuracy")
-    assert (config.epochs, config.seed, config.threads) == (TINY.epochs, TINY.seed, 3)
-    assert (config.clip_norm, config.clip_value) == (None, None)

@@ -54,19 +54,6 @@ def test_a_row_shows_each_seed_the_mean_the_best_and_validation(tmp_path):
     assert any("`v` covers 75.0% of the running words" in line for line in lines)
 
 
-def test_the_papers_rows_come_first_and_each_vector_file_has_its_own_row(tmp_path):
-    made_up(tmp_path, "constant", 0, 0.40, vectors="w")
-    made_up(tmp_path, "constant", 0, 0.45)
-    made_up(tmp_path, "gated", 0, 0.50)
-    rows = [line for line in table(tmp_path) if line.startswith("| ")][1:]
-    assert [row.split(" | ")[0] for row in rows] == [
-        "| gated, L17", "| constant, L17", "| gated", "| constant", "| constant"
-    ]  # fmt: skip
-    assert [row.split(" | ")[1] for row in rows[2:]] == ["`v`", "`v`", "`w`"]
-    assert rows[0].endswith("| – | 52.4 | 53.2 | 53.7 | – |")
-    assert rows[1].endswith("| – | – | 51.2 | – | – |")
-
-
 def test_a_data_set_without_a_finished_run_is_omitted(tmp_path):
     made_up(tmp_path, "gated", 0, 0.50)
     (tmp_path / "binary" / "begun").mkdir(parents=True)  # a run without figures yet
@@ -78,23 +65,7 @@ def test_a_data_set_without_a_finished_run_is_omitted(tmp_path):
     assert "No run is finished" not in text
 
 
-def test_an_empty_table_states_that_no_run_is_finished(tmp_path):
-    lines = table(tmp_path)
-    assert lines[-1] == "No run is finished."
-    assert not any(line.startswith(("|", "## ")) for line in lines)
-
-
 # The reader of the treebank: files, parts, errors with their location.
-
-
-def test_all_data_sets_are_found_with_their_parts(treebank):
-    fine, binary, fine_roots, binary_roots = locate_treebank(treebank, [])
-    assert [place.dataset.name for place in (fine, binary, fine_roots, binary_roots)] == [*DATASETS]
-    assert fine.train.name == "stsa.fine.phrases.train"
-    assert fine_roots.train.name == "stsa.fine.train"
-    assert (fine.valid.name, fine.test.name) == ("stsa.fine.dev", "stsa.fine.test.xz")
-    assert (binary.dataset.task, binary_roots.dataset.task) == ("binary", "binary")
-    assert locate_treebank(treebank / "sst", ["fine"])[0].train == fine.train
 
 
 def test_training_uses_phrases_and_evaluation_sentences(treebank):

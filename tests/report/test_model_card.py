@@ -161,18 +161,6 @@ def test_of_equally_good_baselines_the_constant_guess_counts_and_all_are_named()
     )
 
 
-@pytest.mark.parametrize(("count", "relation"), [(1, "too few to tell"), (5, "too few to tell"),
-                                                 (6, "behind")])  # fmt: skip
-def test_fewer_than_six_objects_are_too_few_to_tell(count, relation):
-    found = standing("M", {"B": (-0.5, -0.9, -0.1)}, ACCURACY, f"{count} test graphs", count)
-    assert found["relation"] == relation
-    if count == 5:
-        assert found["sentence"] == (
-            "On 5 test graphs, M is not told apart from B (-50.0 points): too few to tell; it "
-            "takes 6."
-        )
-
-
 def test_the_shares_and_times_of_parts_are_named_and_so_is_a_dropped_one():
     kernel, network = {"share": 0.375, "seconds": 2.04}, {"share": 0.625, "seconds": 50.0}
     assert parts_sentence({"kernel": kernel, "network": network}) == (

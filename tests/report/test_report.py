@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from made_up_run import NAMES, change, write_made_up_run
+from made_up_run import change, write_made_up_run
 from page_checks import faults
 from representer.errors import DataError
 from representer.report import figures, pictures, summary, write_report
@@ -18,13 +18,11 @@ from representer.report import page as page_module
 from representer.report.figures import (
     ResultBar,
     comparison,
-    learning_curves,
     parity,
     reliability,
     subjects,
 )
 from representer.report.metrics import (
-    decimals_of,
     points,
     rounded,
     signed,
@@ -151,27 +149,6 @@ def test_figures_use_the_text_color_of_the_page():
     assert picture_of(drawing).attrib["role"] == "img"
 
 
-def test_the_same_numbers_give_the_same_figure():
-    def curves():
-        return learning_curves(
-            {"training": [(1.0, 2.0)]}, {"validation": [(1.0, 0.5)]}, 1.0, "text"
-        )
-
-    assert curves() == curves()
-
-
-def test_the_confusion_matrix_has_every_cell(page, tmp_path):
-    metrics = json.loads((write_made_up_run(tmp_path) / "metrics.json").read_text())
-    table = page[page.index('<table class="matrix">') :]
-    table = table[: table.index("</table>")]
-    shown = [int(n) for n in re.findall(r">(\d+)</td>", table)]
-    assert shown == [n for row in metrics["test"]["confusion"] for n in row]
-    assert [n for n in NAMES if f"<th>{n}</th>" in table] == NAMES
-    shades = [float(shade) for shade in re.findall(r"var\(--heat\), ([\d.]+)\)", table)]
-    shares = [n / sum(row) for row in metrics["test"]["confusion"] for n in row]
-    assert shades == pytest.approx([0.75 * share for share in shares], abs=0.0051)  # two digits
-
-
 def test_the_best_accuracy_is_on_top_of_the_comparison(tmp_path):
     folder = write_made_up_run(tmp_path)
     metrics = json.loads((folder / "metrics.json").read_text())
@@ -289,14 +266,6 @@ def test_the_answer_and_the_advice_follow_the_comparison(run, relation, words, f
     assert screen.steps[0].text.startswith(first)
 
 
-def test_a_lower_result_within_chance_is_not_called_as_good(run):
-    run.metrics["standing"][""] |= {"relation": LEVEL, "difference": [-0.11, -0.33, 0.1]}
-    answer = screen_of(run).answer
-    assert "no better than TF-IDF + logistic regression, the best baseline; the diff" in answer
-    run.metrics["standing"][""]["difference"] = [0.11, -0.1, 0.33]
-    assert "as good as TF-IDF" in screen_of(run).answer
-
-
 def test_without_baselines_nothing_is_compared(run):
     run.metrics["standing"] = {"": {}}
     screen = screen_of(run)
@@ -386,14 +355,6 @@ def test_signs_are_typographic_and_zero_has_none():
     assert signed(0.126, 2) == "+0.13"
     assert signed(-0.001, 2) == "0.00"
     assert points(-0.012) == "−1.2"
-
-
-@pytest.mark.parametrize(
-    ("largest", "decimals"), [(12.0, 2), (1.7, 2), (0.3, 2), (0.03, 3), (0.004, 4)]
-)
-def test_the_largest_of_some_numbers_has_two_digits(largest, decimals):
-    assert decimals_of([largest / 50, -largest]) == decimals
-    assert decimals_of([0.0]) == 2
 
 
 def test_the_contents_are_the_sections_of_the_page():

@@ -75,32 +75,6 @@ class MadeUp(Comparison):
         ]
 
 
-def test_finished_units_are_not_run_again_and_give_the_same_rows(tmp_path: Path):
-    lines: list[str] = []
-    first = run_missing(MadeUp(), tmp_path / "out", report=lines.append)
-    again = MadeUp()
-    assert run_missing(again, tmp_path / "out", report=lines.append) == first
-    assert again.ran == []
-    assert [line.partition(":")[0] for line in lines] == [
-        "1/4 split 1, baselines", "2/4 split 1, model", "3/4 split 2, baselines",
-        "4/4 split 2, model",
-    ]  # fmt: skip
-    assert {name: [own[k].losses for k in own] for name, own in first.items()} == {
-        name: LOSSES[name] for names in UNITS.values() for name in names
-    }
-
-
-def test_more_splits_and_variants_are_added_to_the_results(tmp_path: Path):
-    run_missing(MadeUp(splits=range(1)), tmp_path)
-    more = MadeUp(variants={"network, lstm": {"cell": "lstm"}})
-    rows = run_missing(more, tmp_path)
-    assert more.ran == [(0, "network, lstm"), (1, BASELINES), (1, MODEL_UNIT), (1, "network, lstm")]
-    assert [list(own) for own in rows.values()] == [[0, 1]] * 5
-    other = MadeUp(variants={"network, lstm": {"cell": "lstm", "order": 2}})
-    run_missing(other, tmp_path)
-    assert other.ran == [(0, "network, lstm"), (1, "network, lstm")]
-
-
 def test_a_line_cut_off_by_a_kill_is_run_again(tmp_path: Path):
     expected = run_missing(MadeUp(), tmp_path)
     path = tmp_path / RESULTS
@@ -227,16 +201,6 @@ def test_rows_are_ordered_by_their_score_and_compared_with_the_best_baseline():
     assert losses[0].score.mean == pytest.approx(0.25)
     assert losses[0].difference is not None
     assert losses[0].difference.mean == pytest.approx(0.25 - 0.5**0.5)
-
-
-def test_the_table_names_metric_reference_and_every_row():
-    head, *rows = table().cells()
-    assert head[1:4] == ["accuracy in %", "95 % interval", "difference to counts"]
-    assert [row[0] for row in rows] == ["both", "network", "counts", "constant"]
-    assert rows[2][3] == ""
-    lines = as_markdown(table())
-    assert lines[2].startswith("| both | 87.5 | ")
-    assert {line.count("|") for line in lines[:6]} == {6}
 
 
 ALL, NONE = [0] * 20, [1] * 20  # wrong answers of a split

@@ -18,7 +18,6 @@ from representer.report.page import (
     compared,
     figures_by_target,
     mistakes,
-    points,
 )
 from representer.tasks.objects import Data, Objects, encode_labels, find_classes, find_target
 from representer.tasks.results import summary, verdicts
@@ -136,18 +135,6 @@ def errors_of(made: Data, predictions: Predictions) -> list[dict[str, Any]]:
     part = made.parts["test"]
     labels = part.columns[0][1]
     return mistakes(made.columns("test")[0], predictions, part.objects, labels, part.numbers)
-
-
-def test_the_largest_errors_of_the_first_target_come_first():
-    test = data([("1", "0"), ("", "1"), ("3", "2"), ("2", "3")],
-                Numbers((0.0, 0.0), (1.0, 1.0), is_single=False))  # fmt: skip
-    own = Predictions(np.array([1.1, 9.0, 2.0, 0.0]), deviations=np.full(4, 0.5))
-    errors = errors_of(test, own)
-    assert [(e["number"], e["truth"], e["predicted"]) for e in errors] == [
-        (5, "2", "0.00 ± 0.50"), (4, "3", "2.00 ± 0.50"), (2, "1", "1.10 ± 0.50")
-    ]  # fmt: skip
-    plotted = points(test.columns("test"), [own, own])
-    assert plotted["a"] == [[1.0, 1.1, 0.5], [3.0, 2.0, 0.5], [2.0, 0.0, 0.5]]
 
 
 def test_the_most_confident_errors_come_first_and_unknown_labels_are_no_errors():

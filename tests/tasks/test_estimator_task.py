@@ -167,23 +167,6 @@ def test_censored_values_among_numbers_are_named_and_no_classes(bound):
 FRACTIONS = {"valid": 0.2, "test": 0.2}
 
 
-@pytest.mark.parametrize("is_regression", [False, True])
-def test_the_parts_are_disjoint_and_complete_and_depend_on_the_seed(is_regression: bool):
-    main = objects([str(i % 2 + i * is_regression) for i in range(50)])
-    data = divided({"all": main}, FRACTIONS, 0, is_regression=is_regression)
-    rows = {name: [row - 1 for row in part.rows] for name, part in data.parts.items()}
-    assert sorted(row for part in rows.values() for row in part) == [*range(50)]
-    assert {name: len(part) for name, part in data.parts.items()} == {
-        "train": 30, "valid": 10, "test": 10,
-    }  # fmt: skip
-    for name, part in data.parts.items():
-        assert part.objects == rows[name]
-        expected = [float(main.labels[row] or 0) for row in rows[name]]
-        assert data.values[name].tolist() == expected
-    other = divided({"all": main}, FRACTIONS, 1, is_regression=is_regression)
-    assert other.splits() != data.splits()
-
-
 def test_a_part_of_its_own_is_used_whole_and_must_have_known_labels():
     main, test = objects(["a", "b"] * 10), objects(["b", "a", "b"])
     data = divided({"all": main, "test": test}, FRACTIONS, 0, is_regression=False)

@@ -51,18 +51,6 @@ def test_words_come_first_and_their_contributions_sum_to_the_score():
     ]
 
 
-def test_an_ngram_has_one_line_with_the_contribution_of_each_part():
-    assert as_text(PLACED, styled=False, by_feature=True).splitlines()[2:6] == [
-        "                   contribution        kernel       network",
-        "  wave … tide            +0.750        +0.500        +0.250  ++++++++++++++++++++",
-        "  old (2 places)         -0.250        +0.000        -0.250  -------",
-        "  3 other n-grams        +0.500                              +++++++++++++",
-    ]
-    apart = [LINES[0] | {"network": 0.0}, LINES[1]]  # no line has both: columns would be zeros
-    shown = as_text(PLACED | {"contributions": apart}, styled=False, by_feature=True)
-    assert "kernel" not in shown
-
-
 def test_entries_of_an_earlier_version_are_listed_by_ngram():
     assert as_text(ENTRY, styled=False).splitlines()[1] == (
         "                   contribution        kernel       network"
@@ -85,11 +73,6 @@ def test_units_and_their_references_are_one_level_deeper():
     ]
     unit = UNIT | {"half_life": None}
     assert "half-life never" in as_text(ENTRY | {"units": [unit]}, styled=False, inside=True)
-
-
-def test_the_layer_is_named_where_there_are_several():
-    lines = as_text(ENTRY | {"layers": 3, "units": [UNIT]}, styled=False, inside=True).splitlines()
-    assert lines[-4] == "  of layer 1 of 3, contributions propagated through the layers above:"
 
 
 def test_steps_have_their_gates():

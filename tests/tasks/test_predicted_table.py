@@ -6,7 +6,6 @@ import csv
 import datetime
 import io
 import sys
-import weakref
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +18,7 @@ from representer.data.tables.files import unguard_formula
 from representer.errors import DataError
 from representer.report.page import Predictions
 from representer.tasks.objects import Objects, shown_cell
-from representer.tasks.use import as_csv, check_output, predicted_table, write_table
+from representer.tasks.use import as_csv, predicted_table, write_table
 
 
 def block(first: int, texts: list[str], source: str = "a.csv") -> Objects:
@@ -56,22 +55,6 @@ def test_rows_without_a_prediction_keep_their_place_and_are_reported_by_file(cap
         a == "a.csv: 3 rows without a prediction: 2 empty text (lines 2, 5), 1 too short (line 3)"
     )
     assert b == "b.csv: 1 row without a prediction: 1 empty text (line 3)"
-
-
-def test_at_most_two_blocks_are_in_memory():
-    alive: list[weakref.ref[Objects]] = []
-    most = 0
-
-    def many() -> Iterator[Objects]:
-        nonlocal most
-        for number in range(20):
-            one = block(number, ["text"])
-            alive.append(weakref.ref(one))
-            most = max(most, sum(ref() is not None for ref in alive))
-            yield one
-
-    assert sum(part.count("\n") for part in table_of(many())) == 21
-    assert most <= 2
 
 
 def test_the_file_is_written_at_the_end_or_not_at_all(tmp_path):
@@ -140,15 +123,3 @@ def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_all(monkeypatch, 
     monkeypatch.setattr(sys, "stdout", stream)
     write_table(None, ["a,\x1b[2J\n"])
     assert stream.getvalue() == ("a,\\x1b[2J\n" if is_terminal else "a,\x1b[2J\n")
-
-
-def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path):
-    data = tmp_path / "a.csv"
-    data.write_text("text\n")
-    for output, problem in (
-        (tmp_path, "is a directory"),
-        (tmp_path / "no" / "b.csv", "no such folder"),
-        (data, "is the input"),
-    ):
-        with pytest.raises(DataError, match=problem):
-            check_output(output, data)

@@ -23,9 +23,8 @@ from representer.errors import ArgumentError, DataError, KindError, MissingExtra
 from representer.estimators.parameters import TextParameters
 from representer.functional import rkm
 from representer.models.cells import CELLS
-from representer.nn import TABLE1
 from representer.tasks import options, registry
-from representer.tasks.cells import cells_table, formula, memory_equation, output_equation
+from representer.tasks.cells import cells_table, formula
 from representer.tasks.options import (
     PACKAGES,
     Task,
@@ -160,24 +159,6 @@ def test_every_name_is_one_that_the_option_takes():
     assert sorted([*keys, *others.split(", ")]) == sorted(CELLS)
     for key in keys:
         TextParameters(cell=key).check()
-
-
-@pytest.mark.parametrize("name", TABLE1)
-def test_the_formula_gives_the_count(name):
-    m, d, n = 5, 7, 3
-    layer = TABLE1[name](m, d, bias=False, filter_length=n)
-    expression = formula(layer.cell).replace("nm", "n*m").replace(")(", ")*(")
-    for factor in "234":
-        expression = expression.replace(f"{factor}d", f"{factor}*d")
-    assert eval(expression, {"n": n, "m": m, "d": d}) == sum(p.numel() for p in layer.parameters())
-
-
-def test_equations_read_as_in_the_paper():
-    assert memory_equation(rkm.RKM_CIFG) == "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}"
-    assert memory_equation(rkm.LSTM) == "c_t = η_t ⊙ tanh(c̃_t) + f_t ⊙ c_{t−1}"
-    assert memory_equation(rkm.CNN) == "c_t = σ_i² c̃_t"
-    assert output_equation(rkm.RKM_CIFG) == "h_t = o_t ⊙ c_t"
-    assert output_equation(rkm.LINEAR_KERNEL) == "h_t = tanh(c_t)"
 
 
 def test_a_cell_whose_candidate_does_not_see_h_has_its_own_formula():

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from representer.cli.main import task_of_data
@@ -49,14 +48,6 @@ def test_an_edge_listed_in_both_directions_counts_once_with_a_note(tmp_path: Pat
 def test_a_file_of_another_kind_is_refused_with_an_example(tmp_path: Path, name: str):
     with pytest.raises(DataError, match=r"expected \.jsonl with one graph a line.*\"nodes\""):
         read_graph_file(tmp_path / name)
-
-
-def test_numbers_are_features_and_labels_can_be_numbers(tmp_path: Path):
-    graph = {"nodes": [[1, 2.5], [3, 4]], "edges": [[0, 1, [0.5]]], "label": 0.25}
-    (read,) = read_graph_file(write(tmp_path, graph)).graphs
-    np.testing.assert_array_equal(np.asarray(read.nodes), [[1, 2.5], [3, 4]])
-    np.testing.assert_array_equal(np.asarray(read.edges), [[0.5], [0.5]])
-    assert read.label == "0.25"
 
 
 def test_labels_are_optional_if_not_required(tmp_path: Path):

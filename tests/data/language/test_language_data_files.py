@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import statistics
 
 import numpy as np
 import pytest
@@ -132,12 +131,6 @@ def test_every_line_ends_with_the_end_token_and_an_empty_one_is_only_that():
     assert numbers.dtype == torch.int64
 
 
-def test_special_tokens_in_a_text_are_unknown_words():
-    vocabulary = LanguageVocabulary.from_counts(count_tokens(["a <unk> <eos> a"], "word"))
-    assert vocabulary.words == ("<eos>", "<unk>", "a")
-    assert encode_lines(["<eos> <unk> a"], vocabulary, "word").tolist() == [1, 1, 2, 0]
-
-
 def test_compressed_text_is_read_and_binary_is_rejected(tmp_path):
     packed = tmp_path / "a.txt.xz"
     packed.write_bytes(lzma.compress("één\ntwee\n".encode()))
@@ -186,17 +179,6 @@ def test_fixed_segments_have_equal_length_except_the_last():
     assert fixed_segments(10, 4) == [(0, 4), (4, 4), (8, 2)]
 
 
-def test_variable_segments_have_the_lengths_of_the_recipe():
-    lengths = [size for _, size in variable_segments(700_000, 70, 1, 0)][:-1]
-    short = [size for size in lengths if size < 52]  # 70 and 35 lie 7 deviations apart
-    long = [size for size in lengths if size >= 52]
-    assert len(short) / len(lengths) == pytest.approx(0.05, abs=0.01)  # 3 deviations of 10,000
-    # a normal number cut to a whole one is half less on average; 0.15 are 3 deviations of 9,500
-    assert statistics.mean(long) == pytest.approx(69.5, abs=0.15)
-    assert statistics.mean(short) == pytest.approx(34.5, abs=0.7)
-    assert statistics.stdev(long) == pytest.approx(5, abs=0.15)
-
-
 def test_segments_differ_between_epochs_and_seeds():
     kinds = {tuple(variable_segments(5000, 70, s, e)) for s in range(3) for e in range(3)}
     assert len(kinds) == 9
@@ -209,14 +191,6 @@ def test_a_segment_has_at_least_one_step(segments):
 
 
 # The help topics: a text of some size, without repetitions, in any Python.
-
-
-def test_the_text_is_long_enough_and_reproducible():
-    lines, name = topics()
-    assert len(lines) > 1000
-    assert sum(len(line.split()) for line in lines) > 50_000
-    assert "Python 3." in name
-    assert topics() == (lines, name)
 
 
 def test_no_line_occurs_twice_and_none_is_empty():

@@ -40,16 +40,6 @@ def test_two_columns_of_smiles_are_not_chosen_between():
 ROWS = [("CEP-1", "C", "1.5"), ("CEP-2", "CC", ""), ("CEP-3", "CO", "1.0"), ("CEP-4", "N", "2")]
 
 
-def test_the_target_is_the_only_column_that_is_no_identifier():
-    at, note = guess_target(grid("Compound", "S", "PCE [%]", rows=ROWS), 1, "t.csv")
-    assert at == 2
-    assert note == "The target is taken from column 'PCE [%]'."
-    classes = [(a, b, "yes" if k % 2 else "no") for k, (a, b, _) in enumerate(ROWS)]
-    assert guess_target(grid("Compound", "S", "Verdict", rows=classes), 1, "t.csv")[0] == 2
-    counted = [(str(k), b, c) for k, (_, b, c) in enumerate(ROWS)]
-    assert guess_target(grid("", "S", "PCE", rows=counted), 1, "t.csv")[0] == 2
-
-
 def test_a_common_name_decides_and_several_columns_are_listed():
     two = [(*row, str(k * k)) for k, row in enumerate(ROWS)]
     named = grid("name", "S", "logP", "target", rows=two)

@@ -49,26 +49,6 @@ def test_an_atom_has_its_element_neighbors_hydrogens_and_valences():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("smiles", MOLECULES)
-def test_valences_are_those_of_rdkit(smiles: str):
-    valence = getattr(Chem, "ValenceType", None)
-    for atom in Chem.MolFromSmiles(smiles).GetAtoms():
-        if valence is None:
-            pytest.skip("an RDKit before GetValence")
-        explicit = min(max(atom.GetValence(valence.EXPLICIT), 0), 6) or 6
-        names = on(smiles, 82, atom.GetIdx())
-        assert f"explicit valence {explicit}" in names
-        assert f"implicit valence {atom.GetValence(valence.IMPLICIT)}" in names
-
-
-def test_unlisted_values_are_encoded_as_the_last_entry():
-    assert on("[Xe]", 62)[0] == on("[Xe]", 82)[0] == "other"
-    assert on("[W]", 62)[0] == "other"
-    assert on("[W]", 82)[0] == "W"
-    assert "neighbors 5" in on("F[P-](F)(F)(F)(F)F", 62, 1)
-    assert "explicit valence 6" in on("[Na+]", 82)
-
-
 @pytest.mark.parametrize(("smiles", "names"), [
     ("CC", ["single"]),
     ("C=C", ["double"]),

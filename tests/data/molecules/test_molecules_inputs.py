@@ -63,16 +63,6 @@ def test_bins_are_drawn_uniformly_and_their_examples_in_turn():
     assert all(of_first[k] == of_first[k + 5] for k in range(len(of_first) - 5))
 
 
-def test_an_epoch_depends_only_on_seed_and_number():
-    in_order = BalancedDraws(VALUES, 0.05, seed=3)
-    wanted = [in_order.epoch(e) for e in range(6)]
-    assert BalancedDraws(VALUES, 0.05, seed=3).epoch(5) == wanted[5]
-    assert in_order.epoch(2) == wanted[2]
-    assert wanted[0] != wanted[1]
-    assert BalancedDraws(VALUES, 0.05, seed=4).epoch(0) != wanted[0]
-    assert len(BalancedDraws(VALUES, 0.05).epoch(1, 20)) == 20
-
-
 def test_the_lower_edge_belongs_to_a_bin():
     assert BalancedDraws([0.0, 0.25, 0.49], 0.5).bins == 1
     assert BalancedDraws([0.0, 0.5], 0.5).bins == 2

@@ -40,15 +40,6 @@ def names(read):
 MARKS = [(0.5, 1.0, "rest"), (2.0, 1.2, "task"), (4.0, 1.0, "rest")]
 
 
-def test_a_window_is_cut_after_every_event(tmp_path):
-    read = read_mne(saved(tmp_path / "s1_raw.fif", raw_of(MARKS)))
-    assert names(read) == ["rest", "task", "rest"]
-    assert (*set(read.subjects), read.sampling_rate, read.channels) == ("s1", RATE, ("Fz", "Cz"))
-    assert read.signals.shape == (3, 2, 100)  # the shortest duration
-    starts = read.signals[:, 0, 0] * 1e6
-    np.testing.assert_allclose(starts, [50, 200, 400], atol=1e-3)  # microvolts in float32
-
-
 @pytest.mark.parametrize("name", ["EDGE boundary", "edge", "Bad segment"])
 def test_a_boundary_is_not_an_event(tmp_path, name):
     raw = raw_of([*MARKS, (5.5, 0.0, name)])
@@ -80,17 +71,6 @@ def test_epochs_are_used_unchanged(tmp_path):
     assert (names(read), *set(read.subjects)) == (["rest", "task", "rest"], "patient 7")
     assert read.signals.shape == (3, 2, 100)
     assert names(read_mne(tmp_path / "any-epo.fif", events=["task"])) == ["task"]
-
-
-def test_edf_files_are_read(tmp_path):
-    pytest.importorskip("edfio")
-    raw = raw_of(MARKS)
-    raw.apply_function(lambda x: x - x.mean())
-    raw.export(tmp_path / "sub-03_task.edf", verbose="error")
-    read = read_mne(tmp_path / "sub-03_task.edf")
-    assert (names(read), *set(read.subjects)) == (["rest", "task", "rest"], "sub-03")
-    steps = np.diff(read.signals[0, 0]) * 1e6
-    np.testing.assert_allclose(steps, 1, atol=0.02)  # 16 bits for 600 microvolts
 
 
 @pytest.mark.parametrize(("marks", "options", "said"), [

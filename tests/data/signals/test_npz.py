@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer.data.signals import read_npz, synthetic_recordings, write_npz
+from representer.data.signals import read_npz
 from representer.errors import DataError
-
-
-def test_recordings_round_trip(tmp_path):
-    drawn = synthetic_recordings(subjects=2, windows=4)
-    write_npz(tmp_path / "a.npz", drawn)
-    read = read_npz(tmp_path / "a.npz")
-    assert np.array_equal(read.signals, drawn.signals)
-    assert np.array_equal(read.labels, drawn.labels)
-    assert read.subjects.tolist() == drawn.subjects.tolist()
-    assert (read.classes, read.channels) == (drawn.classes, drawn.channels)
-    assert read.sampling_rate == drawn.sampling_rate
 
 
 def test_channels_are_optional(tmp_path):
@@ -33,15 +22,6 @@ def test_missing_keys_are_reported(tmp_path):
     )
     with pytest.raises(DataError, match=expected):
         read_npz(tmp_path / "a.npz")
-
-
-def test_windows_and_classes_may_have_other_names(tmp_path):
-    arrays = {"eeg": np.ones((2, 3, 4)), "state": ["b", "a"], "y": [1.5, 2.5]}
-    np.savez(tmp_path / "a.npz", **arrays, subject=["a", "b"], fs=250)
-    read = read_npz(tmp_path / "a.npz", signals="eeg", labels="state")
-    assert (read.classes, read.labels.tolist()) == (("a", "b"), [1, 0])
-    with pytest.raises(DataError, match=r"there is no array stage; the file has eeg float64"):
-        read_npz(tmp_path / "a.npz", signals="eeg", labels="stage")
 
 
 def test_a_missing_file_is_reported(tmp_path):

@@ -48,12 +48,6 @@ def test_recordings_are_cut_into_windows_without_overlap_or_remainder(folder):
     )
 
 
-def test_without_a_length_each_recording_is_a_window_of_the_shortest(folder):
-    read = read_recordings(folder)  # the folder of the table
-    assert read.signals.shape == (3, 2, 500)
-    assert "3 windows of 5 s; as long as the shortest (--window-seconds" in read.notes[0]
-
-
 def test_whole_recordings_are_resampled_before_they_are_cut(folder):
     samples(folder / "A_task.csv", 1000, rate=200, seed=1)
     with pytest.raises(DataError, match=r"A_task\.csv: .* A is 200 Hz, .*with --resample HZ"):

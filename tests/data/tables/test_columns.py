@@ -62,15 +62,6 @@ def test_groups_are_named_by_one_or_more_columns_in_the_order_of_the_lines():
         group_names(table, "text", "f", [0], taken=[2])
 
 
-def test_the_error_for_a_missing_column_lists_the_columns():
-    with pytest.raises(DataError) as error:
-        resolve(reviews("text", "label", "id"), "lable", "label", "f.csv")
-    assert str(error.value) == (
-        "f.csv: there is no column 'lable'; the columns are 'text', 'label', 'id'. "
-        "Did you mean 'label'? Pass label= one of them."
-    )
-
-
 @pytest.mark.parametrize("number", ["0", "4", "9" * 5000])
 def test_a_number_out_of_range_is_rejected(number):
     with pytest.raises(DataError, match="the file has 3"):
@@ -309,15 +300,6 @@ def test_a_label_is_encoded_as_its_position():
     assert len(labels) == 2
 
 
-def test_an_unknown_label_is_rejected_with_location_and_suggestion():
-    with pytest.raises(DataError) as error:
-        LabelMap(("negative", "positive")).encode("Positve", file="f.csv", line=7)
-    assert str(error.value) == (
-        "f.csv, line 7: the label 'Positve' is not one of the 2 classes: 'negative', 'positive'. "
-        "Did you mean 'positive'? Correct the label or remove the row."
-    )
-
-
 @pytest.mark.parametrize("names", [(), ("a", "a"), ("a", "")])
 def test_empty_and_duplicate_names_are_rejected(names):
     with pytest.raises(ArgumentError, match="distinct names"):
@@ -369,14 +351,6 @@ def test_parts_are_disjoint_complete_and_have_the_classes_in_proportion(sizes, f
         for label, total in totals.items():
             assert abs(counts[label] - total * fraction) <= 2
     assert {labels[position] for position in result.parts[0]} == set(labels)
-
-
-@given(size=st.integers(2, 4), classes=st.integers(20, 60))
-def test_many_small_classes_do_not_leave_a_part_empty(size, classes):
-    labels = [str(number) for number in range(classes)] * size
-    train, valid = split(labels, (0.9, 0.1), seed=0)
-    assert abs(len(valid) - 0.1 * len(labels)) <= 1
-    assert len(train) + len(valid) == len(labels)
 
 
 def test_many_classes_with_one_document_do_not_change_the_fractions_of_others():
@@ -440,13 +414,3 @@ def test_equal_documents_are_in_one_part_and_without_any_the_split_is_as_ever(
     assert sum(map(len, kinds)) == len(set(digests.tolist()))
     alone = split(labels, (0.6, 0.2, 0.2), seed)
     assert split(labels, (0.6, 0.2, 0.2), seed, np.arange(len(labels)) * 7).parts == alone.parts
-
-
-def test_copies_keep_the_fractions_and_the_classes_in_proportion():
-    """Of 200 texts, each twice and every fifth of class b, those of both classes count as b."""
-    labels = ["ab"[k % 5 == 0] for k in range(200)] + ["a"] * 200
-    digests = np.tile(np.arange(200), 2)
-    train, test = split(labels, (0.8, 0.2), 0, digests)
-    assert abs(len(test) - 80) <= 2
-    assert abs(sum(labels[i] == "b" for i in test) - 8) <= 1
-    assert {labels[i] for i in train} == {"a", "b"}

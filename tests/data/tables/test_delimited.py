@@ -62,18 +62,6 @@ def test_extra_and_missing_cells_do_not_shift_columns(path, data, width, victim,
         grid_of(path, file.getvalue(), header=False, delimiter=",")
 
 
-@MANY
-@given(data=st.data())
-def test_the_line_of_a_row_is_its_first_line_in_the_file(path, data):
-    cell = st.text("ab\n\r", max_size=5)
-    rows = data.draw(st.lists(st.lists(cell, min_size=2, max_size=2), min_size=1, max_size=6))
-    expected, content = [], ""
-    for row in rows:
-        expected.append(len(content.replace("\r\n", "\n").replace("\r", "\n").split("\n")))
-        content += ",".join(f'"{value}"' for value in row) + "\n"
-    assert grid_of(path, content, header=False, quotes=True).lines == expected
-
-
 REFUSED = {  # content, message
     "a short row": (
         'text,label\n"spans\ntwo",a\nshort\n',

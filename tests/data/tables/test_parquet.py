@@ -17,15 +17,6 @@ def path(tmp_path) -> Path:
     return tmp_path / "a.parquet"
 
 
-def test_plain_columns_are_read_and_nested_ones_are_not(path):
-    columns = {"text": ["a", "b", None], "label": [1, 2, 3], "vector": [[0.5], [1.5], []]}
-    parquet.write_table(pyarrow.table(columns), path)
-    grid = next(read_parquet(path))
-    assert grid.columns == ["text", "label"]
-    assert grid.rows == [["a", 1], ["b", 2], [None, 3]]
-    assert grid.lines == [1, 2, 3]
-
-
 def test_a_nested_column_does_not_come_along_with_a_plain_one_that_has_its_name_and_a_dot(path):
     columns = {"a.b": ["x", "y"], "a": [{"b": 1}, {"b": 2}], "text": ["p", "q"]}
     parquet.write_table(pyarrow.table(columns), path)
@@ -38,15 +29,6 @@ def test_categories_are_read_as_their_names(path):
     labels = pyarrow.array(["x", "y", "x"]).dictionary_encode()
     parquet.write_table(pyarrow.table({"text": ["a", "b", "c"], "label": labels}), path)
     assert [row[1] for row in next(read_parquet(path)).rows] == ["x", "y", "x"]
-
-
-def test_a_damaged_file_is_rejected(path):
-    parquet.write_table(pyarrow.table({"text": ["a"] * 100, "label": ["b"] * 100}), path)
-    content = path.read_bytes()
-    for damaged in (content[:-10], b"text,label\n", b"PAR1" + b"\xff" * 100 + b"PAR1"):
-        path.write_bytes(damaged)
-        with pytest.raises(DataError, match="cannot be read as Parquet"):
-            next(read_parquet(path))
 
 
 def test_a_file_without_rows_or_plain_columns_is_rejected(path):

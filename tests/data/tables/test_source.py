@@ -7,7 +7,6 @@ import io
 import json
 import lzma
 import os
-import socket
 import time
 from functools import partial
 from itertools import chain
@@ -70,15 +69,6 @@ def test_equal_lines_are_counted_with_what_each_takes_in_memory(tmp_path):
     path.write_bytes(gzip.compress(b'{"text": "a", "label": "x"}\n' * len(rows)))
     with pytest.raises(DataError, match="100 bytes more for each line"):
         list(read_blocks(path, ["text"]))
-
-
-@pytest.mark.parametrize(
-    ("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
-)
-def test_compressed_and_plain_files_have_the_same_lines(tmp_path, suffix, compress):
-    content = ("größer\n" * 5000).encode()
-    path = written(tmp_path / f"a.csv{suffix}", compress(content))
-    assert lines_of(path) == ["größer\n"] * 5000
 
 
 @pytest.mark.parametrize(
@@ -203,14 +193,6 @@ def test_a_folder_and_a_pipe_are_rejected(tmp_path):
 def test_a_device_is_rejected(name):
     with pytest.raises(DataError, match="not a regular file"):
         lines_of(Path(name))
-
-
-def test_a_socket_is_rejected(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the name of a socket is short
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind("a.csv")
-        with pytest.raises(DataError, match="not a regular file"):
-            lines_of(Path("a.csv"))
 
 
 def test_a_pipe_that_replaces_a_checked_file_does_not_block(tmp_path, monkeypatch):

@@ -33,12 +33,6 @@ def padding(lengths: list[int], batches: list[list[int]]) -> float:
     return padded / sum(lengths)
 
 
-def test_batches_contain_documents_of_similar_length():
-    lengths = skewed(2000)
-    assert padding(lengths, length_buckets(lengths, 16, 0, 0)) < 1.2
-    assert padding(lengths, length_buckets(lengths, 16, 0, 0, bucket=1)) > 2
-
-
 def test_batches_are_in_random_order():
     lengths = list(range(1000))
     longest = [max(batch) for batch in length_buckets(lengths, 10, 0, 0)]

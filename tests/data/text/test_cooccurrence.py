@@ -34,24 +34,9 @@ def test_vectors_are_the_scaled_singular_vectors_of_the_definition():
     assert found.dtype == np.float32
 
 
-def test_words_of_one_context_are_near():
-    rng = np.random.default_rng(0)
-    documents = [[2 + group, 6 + 4 * group + rng.integers(4), 4 + group]
-                 for group in rng.integers(2, size=400)]  # fmt: skip
-    vectors = cooccurrence_vectors(documents, 14, 4, seed=0)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
-    near = (vectors @ vectors.T)[6:, 6:]
-    own = np.kron(np.eye(2), np.ones((4, 4))).astype(bool)
-    assert near[own].min() > near[~own].max()
-
-
 def test_more_dimensions_than_words_and_no_pairs_give_zeros():
     wide = cooccurrence_vectors(DOCUMENTS, WORDS, 9, seed=0)
     assert wide.shape == (WORDS, 9)
     assert not wide[:, WORDS - 1 :].any()
     assert wide[:, : WORDS - 2].any(0).all()
     assert not cooccurrence_vectors([[2], [3], []], WORDS, 4, seed=0).any()
-
-
-def test_the_seed_decides():
-    assert np.array_equal(*(cooccurrence_vectors(DOCUMENTS, WORDS, 3, seed=1) for _ in range(2)))

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from representer.data.tables import read_grid
 from representer.data.text import Table, read_table
 from representer.errors import ArgumentError, DataError
 
@@ -218,20 +217,3 @@ def fuzz(folder: Path, content: bytes, suffix: str, compressed: bool, require_la
 @FUZZ
 def test_random_bytes_are_rejected_or_read(tmp_path, content, suffix, compressed, require_label):
     fuzz(tmp_path, content, suffix, compressed, require_label)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=10_000, suppress_health_check=[IN_ONE_FOLDER])
-@FUZZ
-def test_many_random_bytes_are_rejected_or_read(
-    tmp_path, content, suffix, compressed, require_label
-):
-    fuzz(tmp_path, content, suffix, compressed, require_label)
-
-
-def test_a_grid_contains_every_cell_of_the_file(path):
-    path.write_text("id,text,label\n7,a,x\n8,,y\n")
-    grid = read_grid(path, ["text"])
-    assert grid.columns == ["id", "text", "label"]
-    assert grid.rows == [["7", "a", "x"], ["8", "", "y"]]
-    assert grid.lines == [2, 3]

@@ -87,15 +87,6 @@ def test_the_first_vector_of_a_word_is_used(path):
     assert vectors.matrix[0].tolist() == [1, 2]
 
 
-def test_only_vectors_for_the_vocabulary_are_kept(path):
-    path.write_text("the 1 2\nParis 3 4\nNATO 5 6\ncat 7 8\nthe 0 0\n")
-    vocabulary = Vocabulary(("<pad>", "<unk>", "paris", "nato", "the", "bird"))
-    vectors = read_vectors(path, vocabulary)
-    assert vectors.words == ("the", "Paris", "NATO")
-    np.savez(path.with_suffix(".npz"), words=["cat", "Paris", "cat"], vectors=np.ones((3, 2)))
-    assert read_vectors(path.with_suffix(".npz"), vocabulary).words == ("Paris",)
-
-
 @pytest.mark.parametrize(("line", "message"), [
     ("cat 1 2", "2 values instead of 3"), ("cat", "0 values instead of 3"),
     ("", "0 values instead of 3"), ("cat 1 2 3 4", "more than 3 values"),
@@ -153,21 +144,6 @@ def test_a_damaged_archive_is_rejected(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match="cannot be read"):
             read_vectors(path)
-
-
-@pytest.mark.parametrize(("field", "value", "message"), [
-    (8, 1, "is encrypted"), (8, 64, "strong encryption"), (10, 99, "compression"),
-    (6, 99, "version 9.9"),
-])  # fmt: skip
-def test_unsupported_zip_features_are_rejected(tmp_path, field, value, message):
-    path = tmp_path / "v.npz"
-    np.savez(path, words=["a"], vectors=np.ones((1, 3)))
-    content = bytearray(path.read_bytes())
-    start = content.index(b"PK\x01\x02")  # the first entry of the archive's directory
-    content[start + field] = value
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=f"cannot be read as .npz: .*{message}"):
-        read_vectors(path)
 
 
 def test_binary_word2vec_is_rejected_with_the_fix(tmp_path):

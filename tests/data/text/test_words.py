@@ -43,15 +43,6 @@ def test_words_numbers_and_marks_are_tokens(text, tokens):
 
 
 @given(st.text())
-def test_only_whitespace_is_removed(text):
-    def solid(string: str) -> str:
-        return "".join(string.split())
-
-    composed = unicodedata.normalize("NFC", text.replace("’", "'")).lower()
-    assert solid("".join(tokenize(text))) == solid(composed)
-
-
-@given(st.text())
 def test_tokens_are_not_empty_and_contain_no_whitespace(text):
     for token in tokenize(text) + tokenize(text, "leam"):
         assert token
@@ -212,17 +203,6 @@ def test_a_word_uses_its_vector_or_that_of_another_case():
         "5 of 6 words (83.3%) have a vector, 3 of them in another case; "
         "the others start from their characters"
     )
-
-
-def test_padding_is_zero_and_other_words_are_random_within_the_scale():
-    words = vocabulary(*(f"word{i}" for i in range(1000)))
-    matrix, coverage = VECTORS.align(words, generator(), scale=0.5)
-    assert matrix[0].abs().max() == 0
-    assert matrix[1].abs().min() > 0
-    assert 0.49 < matrix.abs().max() <= 0.5
-    assert abs(matrix.mean()) < 0.03
-    assert coverage.types == 0
-    assert matrix.dtype == torch.float32
 
 
 def test_random_rows_do_not_depend_on_the_words_found():

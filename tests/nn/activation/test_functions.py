@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import warnings
 
 import pytest
@@ -60,17 +59,6 @@ def test_a_second_call_changes_nothing():
     assert list(model.state_dict()) == list(state)
 
 
-def test_training_and_evaluation_keep_their_passes():
-    model, other = net().train(), net().train()
-    call_modules(model, NAMES)
-    for _ in range(2):
-        torch.manual_seed(1)
-        found = model(X)
-        torch.manual_seed(1)
-        assert torch.equal(found, other(X))
-        model.eval(), other.eval()
-
-
 def test_replaced_functions_keep_the_predictions_and_are_learned():
     model, before = net(), net()(X)
     with warnings.catch_warnings():
@@ -81,27 +69,6 @@ def test_replaced_functions_keep_the_predictions_and_are_learned():
     torch.testing.assert_close(model(X), before, rtol=0, atol=0.05)
     model(X).sum().backward()
     assert all(m.coefficients.grad is not None for m in own)
-
-
-@pytest.mark.parametrize("how", ["deepcopy", "save"])
-def test_copies_have_activations_of_their_own(how):
-    model = replace_activations(net(), 9)
-    if how == "deepcopy":
-        again = copy.deepcopy(model)
-    else:
-        file = io.BytesIO()
-        torch.save(model, file)
-        again = torch.load(io.BytesIO(file.getvalue()), weights_only=False)
-    assert torch.equal(again(X), model(X))
-    expected = model(X)
-    with torch.no_grad():
-        for parameter in again.parameters():
-            parameter.zero_()
-    assert torch.equal(model(X), expected)
-    assert not torch.equal(again(X), expected)
-    assert torch.equal(copy.deepcopy(again)(X), again(X))
-    again.load_state_dict(model.state_dict())
-    assert torch.equal(again(X), expected)
 
 
 class Optional(nn.Module):
@@ -161,14 +128,6 @@ def test_a_function_that_a_module_has_as_an_attribute_is_replaced():
     assert isinstance(model.activation, KernelActivation)
     assert model.activation.num_features == 8
     torch.testing.assert_close(model(x), before, rtol=0, atol=0.05)
-
-
-def test_modules_in_modules_are_traced_each_alone():
-    model = nn.Sequential(net(), nn.Linear(2, 3).double(), nn.Tanh())
-    before = model(X)
-    replace_activations(model, 60, X)
-    assert sum(isinstance(m, KernelActivation) for m in model.modules()) == 7
-    torch.testing.assert_close(model(X), before, rtol=0, atol=0.1)
 
 
 def test_a_model_with_replaced_functions_is_compiled_and_traced():

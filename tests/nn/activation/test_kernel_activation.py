@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn import KernelActivation
 
@@ -22,16 +21,6 @@ def make(features=1, *args, **options):
 
 def change(activation, function):
     return (activation(GRID) - function(GRID)).abs().max().item()
-
-
-def test_the_output_is_the_expansion_plus_the_line():
-    activation = make(3, 7, init="random", linear_term=True)
-    with torch.no_grad():
-        activation.line.normal_()
-    x = torch.randn(5, 3, dtype=torch.float64)
-    theta, nu = activation.line.unbind(-1)
-    sums = functional.kernel_activation(x, activation.centers, activation.coefficients)
-    torch.testing.assert_close(activation(x), sums + theta * x + nu)
 
 
 @pytest.mark.parametrize("green", ["abs", "relu"])
@@ -88,29 +77,10 @@ def test_channels_of_images():
     torch.testing.assert_close(found.movedim(1, -1), moved(images.movedim(1, -1)))
 
 
-def test_the_output_has_the_memory_layout_of_the_input():
-    activation, images = make(3, 8, dim=1), torch.randn(2, 3, 5, 4, dtype=torch.float64)
-    assert activation(images).view(2, -1).shape == (2, 60)
-    channels_last = images.to(memory_format=torch.channels_last)
-    assert activation(channels_last).is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(activation(channels_last), activation(images))
-
-
 def test_one_function_for_every_entry_of_any_shape():
     activation = make(1, 8)
     x = torch.randn(2, 3, 4, dtype=torch.float64)
     torch.testing.assert_close(activation(x)[1, 2, 3], activation(x[1, 2, 3]))
-
-
-def test_centers_can_be_in_any_order():
-    activation = make(2, 9)
-    x = torch.randn(4, 2, dtype=torch.float64)
-    before = activation(x)
-    order = torch.randperm(9)
-    with torch.no_grad():
-        activation.centers.copy_(activation.centers[:, order])
-        activation.coefficients.copy_(activation.coefficients[:, order])
-    torch.testing.assert_close(activation(x), before)
 
 
 def test_normalization_uses_the_batch_in_training_and_running_statistics_in_evaluation():
@@ -131,18 +101,6 @@ def test_a_batch_of_one_cannot_be_normalized_in_training():
     activation = make(2, normalize=True)
     with pytest.raises(ArgumentError, match=r"batch is 1; expected 2 or more .* Use eval\(\)"):
         activation(torch.zeros(1, 2, dtype=torch.float64))
-
-
-def test_the_activation_can_be_fitted_by_gradient_descent():
-    activation = make(1, 30, init="zeros", linear_term=True)
-    optimizer = torch.optim.Adam(activation.parameters(), 0.03)
-    x = torch.linspace(-2, 2, 200, dtype=torch.float64)[:, None]
-    for _ in range(300):
-        optimizer.zero_grad()
-        loss = (activation(x) - x.sin()).square().mean()
-        loss.backward()
-        optimizer.step()
-    assert loss < 1e-3  # the mean square of sin there is 0.6
 
 
 def test_the_penalty_is_the_sum_of_all_coefficients():
@@ -188,16 +146,6 @@ def test_small_terms_that_add_up_are_kept():
     assert activation.compact(0.05) <= 0.05
     assert activation.num_centers in (36, 37)  # four or five of 0.01 are 0.05
     assert (activation(GRID) - before).abs().max() > 0.03
-
-
-def test_equal_centers_are_merged_without_change():
-    activation = make(1, 6, init="random")
-    with torch.no_grad():
-        activation.centers.copy_(torch.tensor([[0.0, 1.0, 0.0, 1.0, 2.0, 2.0]]))
-    before = activation(GRID)
-    assert activation.compact(1e-12) < 1e-12
-    assert activation.num_centers == 3
-    torch.testing.assert_close(activation(GRID), before)
 
 
 @pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
@@ -257,14 +205,6 @@ def test_conversion_to_piecewise_linear_gives_the_same_function(green, line):
     torch.testing.assert_close(program.module()(x), activation(x))
     with pytest.raises(KindError, match="'cubic'; expected one of abs, relu"):
         make(1, 4, "cubic").to_piecewise_linear()
-
-
-@pytest.mark.slow
-def test_it_compiles_to_one_graph_and_shows_its_options():
-    activation, x = make(2, 5), torch.randn(3, 2, dtype=torch.float64)
-    compiled = torch.compile(activation, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x), activation(x))
-    assert "green='abs'" in repr(activation)
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -212,16 +212,6 @@ def test_f_continues_as_a_free_end_beyond_the_data(green):
         assert outside.diff(n=1 + bend).abs().max() < 1e-9 * 10 ** (3 * bend)
 
 
-@pytest.mark.parametrize("green", FITTED)
-def test_repeated_inputs_are_one_with_the_sum_of_the_weights(green):
-    f = KernelActivation.from_data([0.0, 1, 1, 2], [1.0, 0, 3, 1], smoothness=0.5, green=green)
-    merged = KernelActivation.from_data(
-        [0.0, 1, 2], [1.0, 1.5, 1], smoothness=0.5, weights=[1, 2, 1], green=green
-    )
-    a = torch.linspace(-1, 3, 9, dtype=torch.float64)[:, None]
-    torch.testing.assert_close(f(a), merged(a))
-
-
 def test_each_feature_and_normalized_inputs():
     a = 3 + 2 * torch.randn(12, 2, dtype=torch.float64)
     y = torch.randn(12, 2, dtype=torch.float64)

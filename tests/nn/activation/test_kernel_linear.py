@@ -376,26 +376,6 @@ def test_a_network_learns_a_formula():
     assert on_values < on_coefficients / 2
 
 
-def test_a_recurrent_network_takes_an_edge_layer_for_its_input_and_streams():
-    torch.manual_seed(0)
-    layer = nn.KBRN(3, 4, input_layer=nn.KernelLinear, batch_first=True).double()
-    x = torch.randn(5, 9, 3).double()
-    layer(x)  # counts statistics
-    layer.eval()
-    plain = nn.KBRN(4, 4, batch_first=True, bias=False).double().eval()
-    state = {
-        k: v for k, v in layer.state_dict().items() if "input_layer" not in k and "bias_l" not in k
-    }
-    plain.load_state_dict(state | {"weight_ih_l0": torch.eye(4).double()})
-    whole, _ = layer(x)
-    edges = layer.input_layer_l0(x) + layer.bias_l0
-    torch.testing.assert_close(whole, plain(edges)[0])
-    first, carried = layer(x[:, :4])
-    second, _ = layer(x[:, 4:], carried)
-    torch.testing.assert_close(torch.cat((first, second), dim=1), whole)
-    assert layer.input_layer_l0.coefficients.requires_grad
-
-
 @pytest.mark.parametrize(
     "cell", ["RKMLSTM", "RKMCIFG", "CNN", "NgramLSTM", "RKM", "LinearKernelRNN"]
 )

@@ -50,18 +50,6 @@ def test_the_states_match_the_recurrence(options):
     torch.testing.assert_close(pooled[0], expected[:, -1].sum(0))
 
 
-def test_the_decay_is_exact_after_conversion_to_float64():
-    net = RandomWalkKernelNN(3, 4, decay=0.1).double()
-    assert float(net.decay_gate()) == 0.1
-
-
-def test_references_can_be_modified_in_place():
-    net = layer()
-    net.references()[1] = 2.0
-    assert (net.walks.nodes[:, 1] == 2).all()
-    assert net.edge_references() is None
-
-
 def test_a_reference_is_a_directed_path():
     reference = torch.randn(3, 2)
     path = path_graph(reference, torch.ones(2, 1))
@@ -80,14 +68,6 @@ def test_an_activation_is_applied_to_the_sum():
     plain, activated = layer(), layer(activation="relu")
     expected = plain(G.x, G.edge_index).relu()
     torch.testing.assert_close(activated(G.x, G.edge_index), expected)
-
-
-def test_a_graph_without_nodes_or_edges_has_a_prediction():
-    net, none = layer(combine="add"), torch.zeros(2, 0, dtype=torch.int64)
-    assert not net(torch.zeros(0, 3, dtype=F64), none).any()
-    assert not net(torch.ones(2, 3, dtype=F64), none).any()
-    empty = net(torch.zeros(0, 3, dtype=F64), none, batch=torch.zeros(0).long())
-    assert empty.shape == (0, 4)
 
 
 @pytest.mark.parametrize(("changes", "error", "message"), [

@@ -141,25 +141,6 @@ def test_a_path_is_a_sequence(decay):
 
 
 @every_option
-def test_a_batch_matches_its_trees_one_by_one(options):
-    trees = [tree(0, 5), tree(1, 1), tree(2, 6, roots=3)]
-    net, joined = made(options), Batch.from_data_list(trees)
-    found = net(joined.x, joined.edge_index, joined.batch)
-    alone = [net(G.x, G.edge_index) for G in trees]
-    torch.testing.assert_close(found, torch.cat(alone), **CLOSE)
-    sized = net(joined.x, joined.edge_index, joined.batch, batch_size=4)
-    torch.testing.assert_close(sized, torch.cat((found, torch.zeros(1, 4, dtype=F64))))
-
-
-@every_option
-def test_every_parameter_gets_a_gradient(options):
-    net, G = made(options), tree(4, 12)
-    net(G.x, G.edge_index).square().sum().backward()
-    silent = [name for name, p in net.named_parameters() if p.grad is None or not p.grad.any()]
-    assert silent == []
-
-
-@every_option
 def test_the_decay_of_edges_is_that_of_the_recurrence(options):
     net, G = made(options), tree(3, 9)
     decays, states = net.edge_decays(G.x, G.edge_index), net.node_states(G.x, G.edge_index)[:, -1]
@@ -179,15 +160,6 @@ def test_children_beyond_the_weights_of_positions_have_the_weight_0():
     net = made({"decay": 0.0, "order": 2, "ordered": True}, max_children=2)
     first = net(star.x[:3], star.edge_index[:, :2])
     torch.testing.assert_close(net(star.x, star.edge_index), first, **CLOSE)
-
-
-def test_it_compiles_to_one_graph():
-    torch._dynamo.reset()
-    net, G = made({"decay": "state", "order": 2, "ordered": True}, torch.float32), tree(2, 6)
-    arguments = (G.x.float(), G.edge_index, torch.zeros(6, dtype=torch.int64), 1)
-    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(*arguments), net(*arguments))
-    compiled(*arguments).sum().backward()
 
 
 @pytest.mark.parametrize(("changes", "error", "message"), [

@@ -72,19 +72,6 @@ def test_an_unsupported_input_uses_the_general_path(make: Any, kind: str):
     assert quick(layer, INPUTS[kind](x), state) is None
 
 
-@pytest.mark.parametrize("isa", core.USABLE)
-@pytest.mark.parametrize("sizes", [(1, 1), (5, 17), (33, 70), (64, 64)])
-def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int]):
-    for layer in (
-        nn.RKMLSTM(*sizes, layer_norm=True, dtype=torch.float64),
-        nn.StringKernelRNN(*sizes, order=3, decay="state", dtype=torch.float64),
-    ):
-        x = torch.randn(3, sizes[0], dtype=torch.float64)
-        state = layer.step(x)[1].detach()
-        with core.instruction_set(isa):
-            assert_fast(layer, x, state)
-
-
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "strided recurrent weights": spoil("weight_hh", strided),
     "recurrent weights of another dtype": spoil("weight_hh", Tensor.float),
@@ -181,16 +168,6 @@ def _assert_all_is_dropped(layer: Any, x: Tensor, state: Any) -> None:
 @WITH_MEMORY
 def test_dropout_between_layers_is_applied(name: str):
     _assert_all_is_dropped(*ready(name, num_layers=2, dropout=1.0, variational_dropout=1.0))
-
-
-def test_dropout_between_string_kernel_layers_is_applied():
-    _assert_all_is_dropped(*ready_string(num_layers=2, dropout=1.0, variational_dropout=1.0))
-
-
-@pytest.mark.parametrize(("make", "name"), [(ready, "RKM-LSTM"), (ready_string, "highway")])
-def test_a_strided_input_is_supported(make: Any, name: str):
-    layer, x, state = make(name)
-    assert_fast(layer, strided(x), state)
 
 
 @EVERY_KIND

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import (
 from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input, pack_like, unpack
+from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input
 
 from .all_layers import (
     EVERY_KIND,
@@ -61,17 +61,6 @@ def test_gradients_of_a_packed_batch_match_those_of_its_sequences(name: str):
     inputs = [*leaves, *layer.parameters()]
     wanted = torch.autograd.grad(sum(layer(s)[0].square().sum() for s in leaves), inputs)
     torch.testing.assert_close(torch.autograd.grad(output.data.square().sum(), inputs), wanted)
-
-
-@EVERY_LAYER
-def test_padded_sequences_with_lengths_match_a_packed_batch(name: str):
-    layer = build(name, bidirectional=True, filter_length=2, batch_first=True)
-    packed = pack_sequence(sequences_of(layer), enforce_sorted=False)
-    padded, lengths = pad_packed_sequence(packed, batch_first=True, padding_value=7.0)
-    output, state = layer(padded, lengths=lengths)
-    wanted, packed_state = layer(packed)
-    torch.testing.assert_close(output, pad_packed_sequence(wanted, batch_first=True)[0])
-    torch.testing.assert_close(state, packed_state)
 
 
 def test_lengths_that_do_not_fit_are_named():
@@ -126,13 +115,6 @@ def test_the_state_of_a_packed_batch_continues_each_sequence_from_its_true_end(n
     for b, sequence in enumerate(sequences):
         whole = layer(torch.cat((sequence, more[:, b])))[0]
         torch.testing.assert_close(output[:, b], whole[len(sequence) :])
-
-
-def test_unpacking_and_packing_restores_the_batch():
-    packed = pack_sequence(sequences_of(build("LSTM")), enforce_sorted=False)
-    again = pack_like(unpack(packed)[0], 1, packed)
-    assert torch.equal(again.data, packed.data)
-    assert torch.equal(again.batch_sizes, packed.batch_sizes)
 
 
 def test_batched_and_unbatched_inputs_are_distinguished():
@@ -230,14 +212,3 @@ def test_an_empty_batch_gives_an_empty_output(name: str):
     output, state = layer(batch_of(layer, 5, 0))
     assert output.shape == (5, 0, 2 * HIDDEN)
     assert not any(field.numel() for field in torch.utils._pytree.tree_leaves(state))
-
-
-@EVERY_KIND
-def test_views_of_any_stride_are_supported(name: str):
-    layer = build_any(name, **options_of(name))
-    x = batch_of(layer)
-    expected = layer(x)[0]
-    transposed = x.transpose(0, 1).contiguous().transpose(0, 1)
-    torch.testing.assert_close(layer(transposed)[0], expected)
-    one = x[:, :1].expand(-1, 3, -1)
-    torch.testing.assert_close(layer(one)[0], layer(one.clone())[0])

@@ -151,20 +151,6 @@ def test_variational_dropout_has_one_mask_per_sequence(
     assert len(x[0].unique(dim=0)) > 1
 
 
-def test_variational_dropout_acts_before_every_layer_and_not_in_evaluation(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    layer = build("RKM-LSTM", num_layers=2, variational_dropout=1.0)
-    seen = []
-    monkeypatch.setattr(layer, "_direction", _watched(layer, seen))
-    layer(batch())
-    assert [bool(x.any()) for x in seen] == [False, False]
-    seen.clear()
-    layer.eval()
-    layer(batch())
-    assert [bool(x.any()) for x in seen] == [True, True]
-
-
 @EVERY_KIND
 @looped("batch_first", [False, True])
 def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
@@ -180,23 +166,6 @@ def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
     assert_states_equal(state, final)
     alone, _ = layer.step(x[1, 0], layer.step(x[0, 0])[1])
     torch.testing.assert_close(alone, outputs[1][0])
-
-
-@EVERY_KIND
-@looped("split", [[1, 5], [3, 2, 1]])
-@looped("training", [False, True])
-def test_any_split_into_chunks_matches_the_whole_sequence(
-    name: str, split: list[int], training: bool
-):
-    layer = build_deep(name).train(training)
-    x = batch_of(layer)
-    whole, final = layer(x)
-    state, outputs = None, []
-    for chunk in x.split(split):
-        output, state = layer(chunk, state)
-        outputs.append(output)
-    torch.testing.assert_close(torch.cat(outputs), whole)
-    assert_states_equal(state, final)
 
 
 def test_step_is_rejected_for_a_bidirectional_layer():

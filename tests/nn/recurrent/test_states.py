@@ -43,18 +43,6 @@ STATEFUL = {"num_layers": 2, "filter_length": 3, "bidirectional": True}
 
 
 @EVERY_LAYER
-def test_the_first_dimension_of_a_state_is_layers_times_directions(name: str):
-    layer = build(name, batch_first=True, dilation=2, **STATEFUL)
-    _, state = layer(batch(5, 3).transpose(0, 1))
-    if isinstance(state, nn.WindowedRecurrentState):
-        assert state.h.shape == state.c.shape == (4, 3, HIDDEN)
-    assert state._fields[-1] == "window"
-    assert isinstance(state.window, tuple)
-    features = [INPUT, INPUT, 2 * HIDDEN, 2 * HIDDEN]
-    assert [w.shape for w in state.window] == [(3, 4, size) for size in features]
-
-
-@EVERY_LAYER
 def test_an_unbatched_state_has_no_batch_dimension(name: str):
     layer = build(name, **STATEFUL)
     _, state = layer(batch()[:, 0])
@@ -72,17 +60,6 @@ def test_for_n_1_a_pair_of_h_and_c_is_accepted_as_in_torch(name: str):
     alone = layer(x[:, 1], (h[:, 1], c[:, 1]))
     torch.testing.assert_close(alone[0], pair[0][:, 1])
     torch.testing.assert_close(alone[1].c, pair[1].c[:, 1])
-
-
-@EVERY_KIND
-def test_the_default_state_is_zeros_and_a_tuple_is_accepted(name: str):
-    layer = build_deep(name, bidirectional=True)
-    x = batch_of(layer)
-    expected, state = layer(x)
-    zeros = torch.utils._pytree.tree_map(torch.zeros_like, state)
-    torch.testing.assert_close(layer(x, zeros)[0], expected)
-    torch.testing.assert_close(layer(x, tuple(zeros))[0], expected)
-    torch.testing.assert_close(layer(x, tuple(state))[0], layer(x, state)[0])
 
 
 def _change(**changes: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -221,17 +198,6 @@ def test_a_state_has_exactly_the_fields_of_its_cell(name: str, n: int):
     )
 
 
-def test_the_loop_of_an_lstm_runs_with_every_cell_that_has_a_memory():
-    for cell in (torch.nn.LSTM, nn.NgramLSTM, nn.RKMLSTM, nn.RKMCIFG, nn.RAN, nn.LinearKernelRNN):
-        layer, x = cell(INPUT, HIDDEN, batch_first=True), torch.randn(3, TIME, INPUT)
-        h, c = torch.zeros(2, 1, 3, HIDDEN)
-        for chunk in x.split(2, dim=1):
-            out, (h, c) = layer(chunk, (h, c))
-        whole, (last_h, last_c) = layer(x)
-        torch.testing.assert_close(out, whole[:, -2:])
-        torch.testing.assert_close((h, c), (last_h, last_c))
-
-
 STATEFUL_LAYERS: dict[str, Callable[[], Any]] = {
     **{name: partial(build, name, **STATEFUL) for name in LAYERS},
     "RKM-LSTM, n = 1": partial(build, "RKM-LSTM"),
@@ -255,17 +221,6 @@ def test_a_reordered_state_continues_the_sequences_at_the_indices(name: str):
     expected, expected_after = layer(x, state)
     torch.testing.assert_close(output, expected[:, indices])
     assert_states_equal(after, expected_after.reorder(indices))
-
-
-@pytest.mark.parametrize("name", STATEFUL_LAYERS)
-def test_a_detached_state_has_the_values_and_no_graph(name: str):
-    state = STATEFUL_LAYERS[name]()(batch().requires_grad_())[1]
-    detached = state.detach()
-    assert_states_equal(detached, state)
-    leaves = torch.utils._pytree.tree_leaves
-    has_values = any(tensor.numel() for tensor in leaves(state))
-    assert any(tensor.requires_grad for tensor in leaves(state)) == has_values
-    assert not any(tensor.requires_grad for tensor in leaves(detached))
 
 
 @pytest.mark.parametrize(("indices", "kind", "message"), [
@@ -363,15 +318,6 @@ class Pair(NamedTuple):
 @rebuildable
 class Single(NamedTuple):
     window: object
-
-
-def test_a_pair_takes_its_fields_or_an_iterable_over_them():
-    for pair in (Pair([1, 2]), Pair(x for x in (1, 2)), Pair(1, 2), Pair(1, c=2), Pair(h=1, c=2)):
-        assert type(pair) is Pair
-        assert pair == (1, 2)
-    for wrong in ((1, 2, 3), ([1, 2, 3],)):
-        with pytest.raises(TypeError, match="positional arguments"):
-            Pair(*wrong)
 
 
 def test_a_tensor_is_a_field_and_not_an_iterable_over_fields():

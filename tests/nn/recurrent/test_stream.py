@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from looped import looped
-from ops.trials import threads
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import core, use_backend
@@ -55,12 +54,6 @@ def test_a_stream_of_a_string_kernel_matches_the_sequence(name: str, layers: int
     assert_stream(layer.float(), x.float(), True)
 
 
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2}, {"normalize": False}])
-def test_a_stream_of_learned_activations_matches_the_sequence(options: dict[str, Any]):
-    layer = nn.KBRN(INPUT, 4, dtype=torch.float64, **options).eval()
-    assert_stream(layer, batch(TIME), False)
-
-
 @pytest.mark.parametrize("options", [
     {"bias": False}, {"forget_bias": 2.0}, {"layer_norm": True, "num_layers": 2},
     {"bias": False, "forget_bias": 2.0},
@@ -84,19 +77,6 @@ def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int], name:
         stream = layer.float().stream(7)
         found = torch.stack([stream(x_t) for x_t in x.float()])
         torch.testing.assert_close(found, layer(x.float())[0].detach())
-
-
-@NEEDS_CORE
-@looped("name", ["RKM-LSTM", "string"])
-def test_the_number_of_threads_changes_no_bit(name: str):
-    layer = nn.RKMLSTM(30, 40) if name == "RKM-LSTM" else nn.StringKernelRNN(30, 40)
-    x, found = torch.randn(TIME, 9, 30), []
-    for number in (1, 2, 4):
-        with threads(number):
-            stream = layer.stream(9)
-            found.append(torch.stack([stream(x_t) for x_t in x]))
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
 
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
@@ -209,14 +189,6 @@ def test_outputs_are_tensors_of_their_own():
     kept = first.clone()
     stream(x[1])
     assert torch.equal(first, kept)
-
-
-def test_a_strided_input_is_supported():
-    layer, x = build("RKM-LSTM"), batch(TIME)
-    stream, again = layer.stream(3), layer.stream(3)
-    strided = x.transpose(0, 1).contiguous()  # (B, T, I)
-    for t in range(TIME):
-        torch.testing.assert_close(stream(strided[:, t]), again(x[t]))
 
 
 def test_invalid_layers_inputs_and_states_are_rejected():

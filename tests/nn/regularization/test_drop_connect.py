@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -78,51 +77,6 @@ def test_in_training_only_recurrent_weights_are_dropped(kind) -> None:
 
 
 @EVERY_KIND
-def test_one_mask_per_matrix_and_call_is_drawn(kind) -> None:
-    layer, x = build(kind)
-    drop_connect(layer, 0.5)
-    for _ in range(2):  # in the second call a layer of torch has another list of weights
-        torch.manual_seed(3)
-        run(layer, x)
-        after = torch.get_rng_state()
-        thinned(kind, 3, 0.5)
-        assert torch.equal(after, torch.get_rng_state())
-
-
-@EVERY_KIND
-def test_evaluation_drops_nothing_and_uses_no_random_numbers(kind) -> None:
-    layer, x = build(kind)
-    plain = copy.deepcopy(layer).eval()
-    drop_connect(layer, 0.5)
-    run(layer, x)
-    layer.eval()
-    before = torch.get_rng_state()
-    assert torch.equal(run(layer, x), run(plain, x))
-    assert torch.equal(before, torch.get_rng_state())
-    torch.manual_seed(9)  # and training continues unchanged
-    torch.testing.assert_close(run(layer.train(), x), run(thinned(kind, 9, 0.5), x))
-    assert len(list(layer.parameters())) == len(list(plain.parameters()))
-
-
-@EVERY_KIND
-def test_only_kept_entries_of_the_stored_weights_get_gradients(kind) -> None:
-    layer, x = build(kind)
-    drop_connect(layer, 0.5)
-    torch.manual_seed(4)
-    run(layer, x).square().sum().backward()
-    plain = thinned(kind, 4, 0.5)
-    run(plain, x).square().sum().backward()
-    stored, wanted = recurrent(layer), recurrent(plain)
-    assert list(stored) == list(wanted)
-    for name in wanted:
-        kept = wanted[name].ne(0)
-        gradient = wanted[name].grad
-        assert gradient is not None
-        torch.testing.assert_close(stored[name].grad, gradient * kept * 2)
-    assert sum(p.numel() for p in layer.parameters()) == sum(p.numel() for p in plain.parameters())
-
-
-@EVERY_KIND
 def test_training_updates_the_stored_weights(kind) -> None:
     layer, x = build(kind)
     drop_connect(layer, 0.5)
@@ -142,28 +96,6 @@ def test_training_updates_the_stored_weights(kind) -> None:
     }
     plain.load_state_dict(state)
     torch.testing.assert_close(run(plain.eval(), x), trained)
-
-
-@EVERY_KIND
-def test_copies_and_reloaded_layers_are_equal(kind) -> None:
-    layer, x = build(kind)
-    drop_connect(layer, 0.5)
-    run(layer, x)  # in training: torch's layers now have read dropped weights
-    twin, other = copy.deepcopy(layer), drop_connect(KINDS[kind]().double(), 0.5)
-    stored = io.BytesIO()
-    torch.save(layer.state_dict(), stored)
-    stored.seek(0)
-    other.load_state_dict(torch.load(stored, weights_only=True))
-    for module in (twin, other):
-        torch.manual_seed(5)
-        wanted = run(layer, x)
-        torch.manual_seed(5)
-        torch.testing.assert_close(run(module, x), wanted)
-    with torch.no_grad():
-        for weight in recurrent(twin).values():
-            weight.zero_()
-    torch.manual_seed(5)
-    torch.testing.assert_close(run(layer, x), wanted)
 
 
 @pytest.mark.parametrize(
@@ -193,16 +125,6 @@ def test_new_masks_are_drawn_after_a_failed_call(kind) -> None:
     copy.deepcopy(layer)  # nothing of the failed call's graph is left in it
     torch.manual_seed(6)
     torch.testing.assert_close(run(layer, x), run(thinned(kind, 6, 0.5), x))
-
-
-def test_a_packed_batch_uses_one_mask() -> None:
-    layer, x = build("LSTM")
-    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]))
-    drop_connect(layer, 0.5)
-    torch.manual_seed(7)
-    wanted = thinned("LSTM", 7, 0.5)(packed)[0].data
-    torch.manual_seed(7)
-    torch.testing.assert_close(layer(packed)[0].data, wanted)
 
 
 def test_p_of_0_changes_nothing() -> None:
@@ -320,18 +242,6 @@ def test_all_occurrences_of_a_word_are_dropped_or_all_scaled() -> None:
     assert 0 < int(kept.sum()) < V
 
 
-def test_the_expectation_is_the_embedding() -> None:
-    torch.manual_seed(0)
-    drop, weight = EmbeddingDropout(0.5), torch.ones(20000, 1)
-    # 20000 words of variance 1: the mean is within 4/√20000 of 1
-    assert drop(weight, torch.arange(20000)).mean().item() == pytest.approx(1, abs=0.029)
-
-
-def test_two_calls_drop_different_words() -> None:
-    drop, weight, tokens = EmbeddingDropout(0.5), torch.ones(V, E), torch.arange(V)
-    assert not torch.equal(drop(weight, tokens), drop(weight, tokens))
-
-
 def test_a_tied_weight_gets_gradients_from_both_uses_and_none_from_dropped_words() -> None:
     embedding = nn.Embedding(V, E)
     tokens = torch.randint(V, (5, 2))
@@ -367,13 +277,6 @@ def test_a_feature_is_dropped_at_every_step_or_at_none() -> None:
     assert y.unique().tolist() == [0, pytest.approx(1 / 0.6)]
     # 1000 draws: the fraction is within 4 standard deviations of 0.4
     assert (y[0] == 0).double().mean().item() == pytest.approx(0.4, abs=0.062)
-
-
-def test_masks_differ_between_sequences_and_calls() -> None:
-    layer, x = LockedDropout(0.5), torch.ones(2, 5, 64)
-    first, second = layer(x), layer(x)
-    assert not (first[:, 0] == first[:, 1]).all()
-    assert not (first == second).all()
 
 
 def test_the_gradient_uses_the_mask_of_the_output() -> None:

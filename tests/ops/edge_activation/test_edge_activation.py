@@ -73,14 +73,6 @@ def test_extreme_places_match_the_definition(backend, green, case):
     compare(OP, (a, c, chi), green, backend, tolerance=1e-9)
 
 
-def test_the_reference_sums_blocks_of_inputs(monkeypatch):
-    monkeypatch.setattr(reference, "MOST_VALUES", 100)
-    draw = torch.Generator().manual_seed(2)
-    c, a = torch.randn(9, 4, generator=draw).double(), torch.randn(7, 9, generator=draw).double()
-    chi = torch.randn(9, 5, 4, generator=draw).double()
-    compare(OP, (a, c, chi), "gaussian", "reference")
-
-
 @EACH
 def test_values_that_are_not_finite_reach_all_outputs(backend):
     a = torch.zeros(5, 2)

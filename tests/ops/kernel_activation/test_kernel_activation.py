@@ -7,7 +7,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from looped import looped
 from representer import functional
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import GREENS
@@ -41,15 +40,6 @@ def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
 
 
 @EACH
-@pytest.mark.parametrize("green", PIECEWISE)
-def test_inputs_far_from_the_centers_match_the_definition(backend, green):
-    generator = torch.Generator().manual_seed(0)
-    a = torch.tensor([[-1e4], [1e4], [-50.0], [70.0], [0.0]]).double()
-    c, chi = (torch.randn(1, 30, generator=generator).double() for _ in range(2))
-    compare(OP, (a, c, chi), green, backend)
-
-
-@EACH
 @pytest.mark.parametrize("green", GREENS)
 def test_many_centers_in_one_interval_of_the_search_match_the_definition(backend, green):
     """All but one center within a millionth, so that the evenly spaced cells do not part them."""
@@ -58,23 +48,6 @@ def test_many_centers_in_one_interval_of_the_search_match_the_definition(backend
     chi = torch.randn(1, 41, generator=torch.Generator().manual_seed(1)).double()
     # the slopes of a thousand crossings cancel in the moments of so narrow a place
     compare(OP, (a, c, chi), green, backend, tolerance=1e-9)
-
-
-@EACH
-@looped("green", GREENS)
-@looped("rows", [479, 480, 481, 4500])
-def test_blocks_of_rows_and_threads_match_the_definition(backend, green, rows):
-    generator = torch.Generator().manual_seed(rows)
-    a = torch.randn(rows, 3, generator=generator).double()
-    c, chi = (torch.randn(3, 20, generator=generator).double() for _ in range(2))
-    c[0, 0] = a[-1, 0]  # an input on a center, for the last thread
-    compare(OP, (a, c, chi), green, backend)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        compare(OP, (a, c, chi), green, backend)
-    finally:
-        torch.set_num_threads(before)
 
 
 @EACH

@@ -7,7 +7,6 @@ import torch
 
 from looped import looped
 from ops.samples.rkm_scan import CELLS, tensors
-from representer.functional import rkm
 from representer.functional.rkm import Cell
 from representer.ops import rkm_scan
 from representer.ops.rkm_scan import reference
@@ -34,16 +33,3 @@ def test_computing_the_factors_in_blocks_of_steps_changes_no_bit(
         monkeypatch.setattr(reference, "BLOCK", steps_in_block * entries)
         parts = _gradients(cell, options, reverse)
         assert all(torch.equal(a, b) for a, b in zip(parts, whole, strict=True))
-
-
-def test_a_closed_gate_passes_no_gradient_and_an_open_gate_all():
-    """With f = 1 and i = 0 the first cell reaches the last one whole, and no input does."""
-    z = torch.zeros(4, 1, 4, 1, dtype=torch.float64)
-    z[:, :, 1], z[:, :, 2] = -800, 800  # input, forget
-    c0 = torch.ones(1, 1, dtype=torch.float64, requires_grad=True)
-    z.requires_grad_()
-    weight, h0 = torch.zeros(4, 1, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64)
-    _, _, c = rkm_scan(z, weight, h0, c0, cell=rkm.RKM_LSTM, backend="reference")
-    dz, dc0 = torch.autograd.grad(c.sum(), (z, c0))
-    assert dc0.item() == 1
-    assert not dz.any()

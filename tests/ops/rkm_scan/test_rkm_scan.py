@@ -133,16 +133,6 @@ def test_what_is_kept_for_the_gradient_does_not_change_the_results(
         torch.testing.assert_close(few, all_of if keep == CELLS else few.new_empty(0))
 
 
-@EVERY_CELL
-def test_the_final_state_is_that_of_the_last_true_step(cell: Cell):
-    output, h, c, _, cells, _ = _forward(cell, "lengths")
-    lengths = tensors(cell, (T, B, H), "lengths", torch.float64)["lengths"]
-    for b, length in enumerate(lengths.tolist()):
-        assert torch.equal(h[b], output[length - 1, b])
-        assert torch.equal(c[b], cells[length - 1, b])
-        assert not output[length:, b].any()
-
-
 def test_cells_before_norm_or_zoneout_are_kept_only_where_they_differ():
     sizes = {
         options: _forward(NAMED["lstm"], options)[5].numel()

@@ -71,21 +71,6 @@ def test_a_chain_matches_the_definition_on_every_instruction_set(name: str):
         _check(case, LAYOUTS[i % len(LAYOUTS)])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS, ids=[o.replace(" ", "-") or "plain" for o in OPTIONS])
-@pytest.mark.parametrize("name", CHAINS)
-def test_a_chain_matches_the_definition_at_every_size_and_layout(name: str, options: str):
-    for size, units, reverse, layout in product(SIZES, UNITS, (False, True), LAYOUTS):
-        _check((CHAINS[name], options, size, units, reverse), layout)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chain", WAYS, ids=lambda chain: chain.code.replace(" ", "-"))
-def test_pairs_of_options_match_the_definition_on_every_instruction_set(chain: StringChain):
-    for i, options in enumerate(OPTIONS):
-        _check((chain, options, (5, 3), 17, i % 2 == 1), as_it_is)
-
-
 @pytest.mark.parametrize("name", core.USABLE)
 @looped("kind", CHAINS)
 def test_nan_affects_only_later_steps_of_its_sequence(name: str, kind: str):

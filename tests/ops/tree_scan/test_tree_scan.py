@@ -103,15 +103,6 @@ def test_nodes_without_edges_have_the_states_of_leaves(nodes, backend):
 
 
 @every_backend
-def test_a_path_of_many_nodes_is_a_gated_scan(backend):
-    u = torch.randn(2000, 1, 3, dtype=F64)
-    path = torch.stack((torch.arange(1999), torch.arange(1, 2000)))
-    states = tree_scan(u, path, decay=torch.tensor(0.9, dtype=F64), backend=backend)
-    expected, _ = functional.gated_scan(u, torch.tensor(0.9, dtype=F64), torch.zeros_like(u[0]))
-    torch.testing.assert_close(states, expected, **CLOSE)
-
-
-@every_backend
 @pytest.mark.parametrize(("edges", "message"), [
     ([[0, 1], [1, 0]], "a cycle above node 0"),
     ([[0, 0], [1, 2]], r"edge_index of node 0 is 'the parents \[1, 2\]'"),

@@ -85,16 +85,6 @@ def test_graphs_without_edges_or_nodes_are_accepted(empty, backend):
 
 
 @every_backend
-def test_edges_without_features_have_empty_sums(backend):
-    """F a is an empty sum and no missing factor."""
-    given = tensors((N, E, 0, d, H, 2), True, F64) | {"depth": 2, "activation": "tanh"}
-    y, *gradients = found(lambda **x: walk_rounds(**x, backend=backend), given)
-    expected, *wanted = found(functional.walk_rounds, given)
-    for ours, theirs in zip((y, *gradients), (expected, *wanted), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
-
-
-@every_backend
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("order", ["graph by graph", "mixed"])
 def test_results_do_not_depend_on_the_order_of_edges(order, threads, backend):

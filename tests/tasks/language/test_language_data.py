@@ -46,16 +46,6 @@ def test_a_folder_is_read_by_the_names_in_it(tmp_path):
     assert len(set(data.splits()["sha256"].values())) == 3
 
 
-def test_parts_of_their_own_are_taken_whole(text, tmp_path):
-    other = tmp_path / "other.txt"
-    other.write_text("a b zzz\n")
-    data = read(small_config(data=str(text), valid=str(other), test=str(other)))
-    assert len(data.parts["train"]) == 480
-    assert data.parts["valid"].tolist()[2] == data.inputs.vocabulary.UNKNOWN
-    data = read(small_config(data=str(text), test=str(other)))
-    assert [len(data.parts[part]) for part in ("train", "valid", "test")] == [432, 48, 4]
-
-
 @pytest.mark.parametrize(("content", "message"), [
     (b"", "is empty \\(0 bytes\\)"),
     (b"one line only", "1 lines cannot be split into 3 parts"),

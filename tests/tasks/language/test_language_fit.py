@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from language_samples import made_up_text, small_config
-from representer.errors import ArgumentError, DataError, Interrupted
+from representer.errors import DataError, Interrupted
 from representer.estimators import LanguageModel
 from representer.estimators.language_report import EXCERPT, surprisals
 from representer.estimators.language_training import negative_log_likelihood
@@ -99,23 +99,6 @@ def test_fine_tuning_begins_with_the_best_weights_and_their_means_are_kept(text,
     assert json.loads(rows[-1])["averaged_steps"] == json.loads(rows[-1])["step"]
     shutil.rmtree(tmp_path / "first")  # needed for the start alone
     fit(tmp_path / "second", replace(second, epochs=3), resume=True)
-
-
-@pytest.mark.slow
-def test_fine_tuning_has_the_tokens_of_the_first_run(text, tmp_path):
-    fit(tmp_path / "first", small_config(data=text))
-    start = small_config(warm_start=str(tmp_path / "first"))
-    other = tmp_path / "other.txt"
-    other.write_text("x a b\n" * 20)
-    metrics = fit(tmp_path / "other", replace(start, data=str(other)))
-    assert metrics["parameters"]["embedding"] == 6 * 6
-    counts = json.loads((tmp_path / "other" / "splits.json").read_text())["parts"]
-    assert counts["train"]["unknown"] == 16
-    with pytest.raises(ArgumentError, match=r"warm_start is .* whose network has the sizes"):
-        fit(tmp_path / "larger", replace(start, data=text, hidden_size=8))
-    with pytest.raises(DataError, match="there is no such run folder"):
-        fit(tmp_path / "none", replace(start, data=text, warm_start=str(tmp_path / "nothing")))
-    assert not (tmp_path / "larger").exists()
 
 
 def test_a_run_of_the_first_version_is_refused_with_its_version(text, tmp_path):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.parameters import MoleculeRegressorParameters
-from representer.tasks.molecule import FLOW, cliff
+from representer.tasks.molecule import FLOW
 from representer.tasks.molecule_options import MoleculeConfig, defaults_of
 from representer.tasks.objects import Objects
 from representer.tasks.options import parameters_of, refuse_parameters_of_others
@@ -79,19 +78,6 @@ def test_a_note_names_few_integers_that_are_taken_as_numbers(tmp_path, capsys, v
     FLOW.sources(MoleculeConfig(data=str(path), target="y"))
     note = "y is 0, 1, 2 only, taken as numbers to predict; --task classification predicts classes"
     assert (note in capsys.readouterr().err) == is_noted
-
-
-def test_a_cliff_is_the_similar_pair_whose_values_differ_most():
-    chain = [f"{'C' * n}O" for n in (8, 9, 10)]
-    smiles = [*chain, "c1ccncc1", "C1CC1"]
-    rows, truth = np.arange(5), np.array([5.0, 1.0, 0.9, 99.0, 0.0])
-    assert cliff(smiles, truth, rows, is_regression=True) == [1, 0]  # in ascending order
-    assert cliff(smiles[2:], truth[2:], rows[:3], is_regression=True) == []  # none are similar
-    assert cliff(["CCO"] * 3, truth[:3], rows[:3], is_regression=True) == []  # one molecule
-    classes = np.array([0, 0, 1, 1, 0])
-    assert cliff(smiles, classes, rows, is_regression=False) == [1, 2]
-    assert cliff(smiles, truth[[1, 2]], rows[[1, 2]], is_regression=True) == [2, 1]  # 0 is unknown
-    assert cliff(smiles, np.ones(5), rows, is_regression=True) == []
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.5], ["low", "high"]])

@@ -11,7 +11,7 @@ import torch
 
 from representer.data.signals import Standardization, synthetic_recordings, write_npz
 from representer.estimators import SignalClassifier
-from representer.explain import band_importance, combined_lags, phase_lags, wavelet_cards
+from representer.explain import band_importance, combined_lags, phase_lags
 from representer.report import pictures
 from representer.tasks.signal.flow import FLOW
 from representer.tasks.signal_options import SignalConfig
@@ -44,13 +44,6 @@ def runs(drawn, tmp_path_factory):
 @pytest.fixture(scope="session")
 def found(runs):
     return json.loads((runs / "wavelet" / "details.json").read_text())["filters"]
-
-
-@pytest.mark.slow
-def test_the_strongest_wavelets_of_the_final_model_are_shown(runs, found):
-    cards = wavelet_cards(SignalClassifier.load(runs / "wavelet").network_.cell)[:6]
-    assert [(c["gate"], c["unit"]) for c in found["cards"]] == [(c.gate, c.unit) for c in cards]
-    np.testing.assert_allclose(found["cards"][0]["waveform"], cards[0].waveform, atol=1e-6)
 
 
 def test_what_came_back_is_counted_over_folds(found):

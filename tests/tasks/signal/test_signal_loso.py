@@ -24,8 +24,6 @@ from representer.storage.run import RunFiles, RunFolder
 from representer.tasks import flow
 from representer.tasks.results import FoldResult, FoldResults
 from representer.tasks.signal.data import (
-    accuracy_by_subject,
-    digest_of,
     plan,
     windows_to_fit,
 )
@@ -183,28 +181,6 @@ def test_every_fold_begins_with_weights_of_its_own(drawn):
     assert len({FLOW.fold_data(TINY, sources, fold).seed for fold in folds}) == 4
 
 
-def test_accuracies_are_of_each_subject(drawn, done):
-    _, found = done
-    right = found.probabilities.argmax(axis=1) == drawn.labels
-    by_subject = accuracy_by_subject(drawn, found.rows, found.probabilities.argmax(axis=1))
-    assert list(by_subject) == [f"subject {k}" for k in range(4)]
-    assert by_subject["subject 3"] == pytest.approx(right[18:].mean())
-    some = accuracy_by_subject(drawn, np.arange(3), drawn.labels[:3])
-    assert some == {"subject 0": 1.0}
-
-
-def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
-    folder, found = done
-
-    def never(*arguments, **options):
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(SignalTask, "train", never)
-    again = run_loso(drawn, TINY, folder, report=quiet)
-    assert np.array_equal(again.probabilities, found.probabilities)
-    assert [fold.best_epoch for fold in again.folds] == [fold.best_epoch for fold in found.folds]
-
-
 def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     _, found = done
     whole = SignalTask.train
@@ -249,26 +225,6 @@ def forget(run, name) -> None:
     path.write_text("".join(line for line in lines if json.loads(line)["fold"]["name"] != name))
 
 
-@pytest.mark.parametrize("is_begun", [False, True])
-def test_a_fold_that_was_killed_before_its_first_weights_continues(drawn, done, tmp_path, is_begun):
-    folder, found = done
-    shutil.copytree(folder, tmp_path / "run")
-    fold = next((tmp_path / "run" / "folds").glob("001-*"))
-    forget(tmp_path / "run", "subject 1")
-    lost = {"model.safetensors", "final.safetensors", "metrics.jsonl", "metrics.csv"}
-    for name in lost:
-        (fold / name).unlink()
-    if not is_begun:
-        shutil.rmtree(fold / "checkpoints")
-    manifest = json.loads((fold / "manifest.json").read_text())
-    left = ["model.json"] if is_begun else []  # as a killed process leaves it
-    manifest["files"] = {name: manifest["files"][name] for name in left}
-    (fold / "manifest.json").write_text(json.dumps(manifest))
-    again = run_loso(drawn, TINY, tmp_path / "run", report=quiet)
-    assert np.array_equal(again.probabilities, found.probabilities)
-    assert SignalClassifier.load(fold).hidden_size == 3
-
-
 @pytest.mark.parametrize(
     "change", [{"hidden_size": 4}, {"lr": 0.5}, {"seed": 1}, {"epochs": 1}, {"answer": "both"}]
 )
@@ -282,16 +238,6 @@ def test_a_fold_of_other_data_is_refused(drawn, done):
         run_loso(replace(drawn, signals=drawn.signals + 1), TINY, done[0], report=quiet)
 
 
-@pytest.mark.slow
-def test_more_epochs_go_on_where_the_folds_ended(drawn, tmp_path):
-    run_loso(drawn, TINY, tmp_path / "a", report=quiet)
-    longer = replace(TINY, epochs=3)
-    extended = run_loso(drawn, longer, tmp_path / "a", report=quiet)
-    at_once = run_loso(drawn, longer, tmp_path / "b", report=quiet)
-    assert np.array_equal(extended.probabilities, at_once.probabilities)
-    assert [fold.epochs for fold in extended.folds] == [3] * 4
-
-
 @pytest.mark.parametrize("change", [lambda text: text[:-9], lambda text: text.replace("{", "[")])
 def test_a_fold_without_a_whole_line_is_finished_again(drawn, done, tmp_path, change):
     folder, found = done
@@ -302,16 +248,6 @@ def test_a_fold_without_a_whole_line_is_finished_again(drawn, done, tmp_path, ch
     again = run_loso(drawn, TINY, tmp_path / "run", report=lines.append)
     assert lines[0] == "3 of 4 folds are finished already"
     assert np.array_equal(again.probabilities, found.probabilities)
-
-
-@pytest.mark.slow  # processes of its own
-def test_a_failure_in_a_process_keeps_its_class_and_its_message(drawn, done, tmp_path):
-    folder, _ = done
-    shutil.copytree(folder, tmp_path / "run")
-    (tmp_path / "run/folds.jsonl").unlink()
-    (tmp_path / "run/folds.json").unlink()
-    with pytest.raises(ArgumentError, match=r"hidden_size is 4; expected 3, .*00\d-subject"):
-        run_loso(drawn, replace(TINY, hidden_size=4), tmp_path / "run", processes=2)
 
 
 def test_a_fold_writes_its_predictions_as_plain_json(done):
@@ -329,16 +265,6 @@ def test_groups_and_named_subjects_are_folds_too(drawn):
     assert len(plan(drawn, replace(TINY, folds=2))) == 2
     (fold,) = plan(drawn, replace(TINY, test_subjects="subject 1, subject 3"))
     assert fold.test == ("subject 1", "subject 3")
-
-
-def test_different_recordings_have_different_digests(drawn):
-    ours = digest_of(drawn)
-    assert ours == digest_of(replace(drawn, signals=drawn.signals.copy()))
-    others = [
-        replace(drawn, signals=drawn.signals + 1), replace(drawn, labels=1 - drawn.labels),
-        replace(drawn, subjects=drawn.subjects[::-1]), replace(drawn, sampling_rate=50.0),
-    ]  # fmt: skip
-    assert len({ours, *map(digest_of, others)}) == 5
 
 
 def test_a_run_that_is_killed_in_its_folds_with_other_options_continues(

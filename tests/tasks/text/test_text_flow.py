@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import subprocess
 import sys
@@ -191,13 +190,3 @@ def test_every_cell_can_be_built_with_every_preset(cell, preset):
     )  # fmt: skip
     own = {name: usual[name] for name in names} | {"decay": 0.5}
     build_cell(cell, 3, 4, own | {"initialization": usual["initialization"]})
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_a_preset_leaves_out_only_what_the_cell_has_not(cell):
-    usual = defaults_of(TextConfig(preset="authors_code", cell=cell))
-    wanted = PRESETS["authors_code"]
-    known = inspect.signature(CELLS[cell]).parameters
-    for name, value in wanted.items():
-        if name in known:
-            assert usual[name] == value, name

@@ -15,12 +15,9 @@ from representer import nn
 from representer.errors import ArgumentError, ShapeError
 from representer.explain import memory_ledger
 from representer.functional import (
-    NONLINEARITIES,
-    gaussian_kernel_definition,
-    recurrent_kernel_definition,
     rkm,
 )
-from representer.nn import RKM, LinearKernelRNN, WindowState
+from representer.nn import RKM, LinearKernelRNN
 from representer.nn.recurrent.cells import TORCH_ORDER
 
 from ..layers import HIDDEN, INPUT, batch, build
@@ -37,15 +34,6 @@ def test_the_layer_matches_a_causal_convolution_of_torch(dilation: int):
     torch.testing.assert_close(layer(x)[0], expected.permute(2, 0, 1))
 
 
-def test_the_layer_has_no_memory_recurrent_weights_or_biases():
-    layer = build("CNN")
-    assert layer.recurrent() == layer.biases() == {}
-    state = layer(batch())[1]
-    assert isinstance(state, WindowState)
-    assert state.window[0].shape == (3, 0, 3)
-    assert len(list(layer.parameters())) == 1
-
-
 # The gated convolutional network.
 
 
@@ -57,73 +45,13 @@ def test_the_layer_matches_two_convolutions_of_torch_with_one_as_the_gate():
     torch.testing.assert_close(layer(x)[0], expected.permute(2, 0, 1))
 
 
-def test_the_layer_has_no_recurrent_weights_and_one_bias():
-    layer = build("Gated CNN")
-    assert layer.recurrent() == {}
-    assert list(layer.biases()) == ["output"]
-
-
 # The recurrent additive network.
-
-
-def test_the_output_is_the_cell():
-    output, state = build("RAN")(batch())
-    torch.testing.assert_close(state.h, state.c)
-    torch.testing.assert_close(output[-1], state.c[0])
-
-
-def test_the_candidate_does_not_depend_on_the_previous_output():
-    layer = build("RAN")
-    assert "candidate" not in layer.recurrent()
-    with torch.no_grad():
-        assert layer.cell.biased_gates == ("input", "forget")
-        for gate, value in zip(layer.bias_l0.chunk(2), (800.0, -800.0), strict=True):
-            gate.fill_(value)  # open and closed
-    x = batch()
-    expected = x @ layer.filters()["candidate"][..., 0].T
-    torch.testing.assert_close(layer(x)[0], expected)
 
 
 # The RKM-CIFG.
 
 
-def test_the_cell_is_a_weighted_mean_of_candidate_and_previous_cell():
-    """The gates sum to 1, so a constant input is preserved."""
-    layer, x = build("RKM-CIFG"), batch(1)
-    filters, recurrent = layer.filters()["candidate"][..., 0], layer.recurrent()["candidate"]
-    h = torch.randn(1, 3, 4, dtype=torch.float64)
-    candidate = x @ filters.T + h @ recurrent.T
-    _, state = layer(x, (h, candidate))
-    torch.testing.assert_close(state.c, candidate)
-
-
-def test_the_layer_has_no_input_gate():
-    layer = build("RKM-CIFG")
-    assert "input" not in layer.filters()
-    assert len(layer.recurrent()) == 3
-
-
 # The linear kernel with static gates.
-
-
-def _impulse(steps: int) -> torch.Tensor:
-    x = torch.zeros(steps, 1, INPUT, dtype=torch.float64)
-    x[0] = 1
-    return x
-
-
-def test_without_feedback_the_weight_of_an_input_decays_geometrically():
-    """L19 (9): the input of N steps ago has weight sigma_i^2 sigma_f^{2N}."""
-    layer = LinearKernelRNN(
-        INPUT, HIDDEN, output_gate=False, feedback=False, static_gates=(0.3, 0.8),
-        output_nonlinearity="identity", dtype=torch.float64,
-    )  # fmt: skip
-    output, state = layer(_impulse(6))
-    written = 0.3 * layer.filters()["candidate"][..., 0].sum(1)
-    expected = torch.stack([written * 0.8**age for age in range(6)])
-    torch.testing.assert_close(output[:, 0], expected)
-    torch.testing.assert_close(state.c[0, 0], expected[-1])
-    assert layer.recurrent() == {}
 
 
 def test_the_elementwise_recurrence_and_the_general_one_agree():
@@ -135,16 +63,6 @@ def test_the_elementwise_recurrence_and_the_general_one_agree():
     torch.testing.assert_close(general(x)[1].c, quick(x)[1].c)
 
 
-def test_without_an_output_gate_the_output_is_tanh_of_the_cell():
-    output, state = build("Linear Kernel")(batch())
-    torch.testing.assert_close(output[-1], state.c[0].tanh())
-
-
-def test_the_output_gate_is_the_default_and_has_the_only_bias():
-    assert list(LinearKernelRNN(3, 4).biases()) == ["output"]
-    assert LinearKernelRNN(3, 4, output_gate=False).biases() == {}
-
-
 def test_learned_static_gates_are_parameters_and_fixed_ones_are_not():
     fixed, learned = (LinearKernelRNN(3, 4, learn_static_gates=flag) for flag in (False, True))
     more = set(dict(learned.named_parameters())) - set(dict(fixed.named_parameters()))
@@ -152,29 +70,6 @@ def test_learned_static_gates_are_parameters_and_fixed_ones_are_not():
 
 
 # The RKM-LSTM.
-
-
-def test_the_layer_is_linear_in_its_candidates():
-    """Without bias and tanh, doubling the candidate filters doubles the output."""
-    layer, x = build("RKM-LSTM", filter_length=2), batch()
-    torch.nn.init.zeros_(layer.get_parameter("weight_hh_l0"))  # gates do not depend on the output
-    output, state = layer(x)
-    assert layer.cell.gates[0] == "candidate"
-    with torch.no_grad():
-        layer.get_parameter("weight_ih_l0")[: layer.hidden_size].mul_(2)
-    doubled, doubled_state = layer(x)
-    torch.testing.assert_close(doubled, 2 * output)
-    torch.testing.assert_close(doubled_state.c, 2 * state.c)
-
-
-def test_with_tanh_on_the_output_the_cell_stays_linear():
-    plain, squashed = (build("RKM-LSTM", output_nonlinearity=f) for f in (None, "tanh"))
-    squashed.load_state_dict(plain.state_dict())
-    x = batch(1)
-    (output, state), (bounded, other) = plain(x), squashed(x)
-    torch.testing.assert_close(other.c, state.c)
-    gate = output[0] / state.c[0]
-    torch.testing.assert_close(bounded[0], gate * state.c[0].tanh())
 
 
 def keras_lstm(x, kernel, recurrent, bias=0.0):
@@ -238,29 +133,6 @@ def test_weights_of_other_layers_of_keras_are_refused():
 
 def _layer(**options) -> RKM:
     return RKM(INPUT, HIDDEN, dtype=torch.float64, **options)
-
-
-@pytest.mark.parametrize("q", [q for q in NONLINEARITIES if q != "gaussian"])
-def test_without_feedback_every_unit_equals_the_kernel_with_its_reference(q: str):
-    layer, x = _layer(q=q, feedback=False, filter_length=2), batch()
-    windows = torch.stack((torch.cat((torch.zeros_like(x[:1]), x[:-1])), x), dim=2)  # (T, B, n, I)
-    similarities = torch.einsum("tbni,hni->tbh", windows, layer.references())
-    output, state = layer(x)
-    for t in range(len(x)):
-        expected = recurrent_kernel_definition(similarities, NONLINEARITIES[q].value, t + 1)
-        torch.testing.assert_close(output[t], expected)
-    torch.testing.assert_close(NONLINEARITIES[q].value(state.c[0]), state.h[0])
-
-
-def test_the_gaussian_form_equals_the_kernel_of_unit_vectors():
-    layer, x = _layer(q="gaussian", feedback=False), batch() + 0.1
-    references = layer.references()[:, 0]
-    torch.testing.assert_close(references.norm(dim=1), torch.ones(HIDDEN, dtype=torch.float64))
-    unit = x / x.norm(dim=-1, keepdim=True)
-    distances = (unit[:, :, None] - references).square().sum(-1)
-    for t in range(1, len(x) + 1):
-        expected = gaussian_kernel_definition(distances[:t])
-        torch.testing.assert_close(layer(x[:t])[0][-1], expected)
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from representer.errors import ArgumentError, NoKernelError
-from representer.functional import NONLINEARITIES
 from representer.kernels import RecurrentKernel
 from representer.nn import RKM
 
@@ -102,46 +101,6 @@ def test_a_q_with_parameters_is_checked_at_construction_only():
     x = torch.ones(1, 1, dtype=torch.float64)
     expected = 0.5 * torch.expm1(-torch.ones(1, 1, dtype=torch.float64))
     torch.testing.assert_close(kernel([x]).detach(), expected, **ONE)
-
-
-def test_a_gaussian_of_any_length_compares_distances():
-    """c_t = -|x~ - X_t|^2 / 2 + (exp(c_{t-1}) - 1), with the value exp(c_T)."""
-    layer = RKM(2, 3, q="gaussian", unit_norm=False, feedback=False, dtype=torch.float64)
-    x, c = 2 * torch.randn(5, 2, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    for x_t in x:
-        c = -(layer.weight_ih_l0 - x_t).square().sum(1) / 2 + c.exp() - 1
-    torch.testing.assert_close(layer(x)[0][-1], c.exp(), **ONE)
-    scaled = RKM(2, 3, q="gaussian", feedback=False, dtype=torch.float64)
-    scaled.load_state_dict(layer.state_dict())
-    assert not torch.allclose(scaled(x)[0], layer(x)[0])
-
-
-def test_numbers_by_enumeration():
-    def rows(*values):
-        return torch.tensor(values, dtype=torch.float64)
-
-    x, z, w = rows((1, 2), (0, 1), (-1, 1)), rows((2, 1), (1, 2)), rows((1, -1))
-    static = {"q": "linear", "static_gates": (0.7, 0.9)}
-    gaussian = {"q": "gaussian", "unit_norm": False}
-    cases = [
-        (static, x, z, 1.33), ({**static, "filter_length": 2}, x, z, 2.03),
-        ({**static, "repeat": True}, x, w, -2.597), (gaussian, x, z, 0.031738877448),
-        ({**gaussian, "repeat": True}, x, w, 0.006946861642), (gaussian, x, x, 1.0),
-        ({"q": "exponential"}, 0.3 * x, 0.3 * z, 0.073464044802),
-        ({"q": "exponential"}, 0.3 * x, 0.3 * x, 0.251063442686),
-        ({"q": "exponential", "repeat": True}, 0.3 * x, rows((0.3, 0.3)), 0.074446748163),
-    ]  # fmt: skip
-    for options, first, second, value in cases:
-        assert float(RecurrentKernel(**options)([first], [second])) == pytest.approx(
-            value, abs=1e-12
-        )
-    h = rows(0, 0)  # the chain of the reference 0.3 z at t = 1, 2, 3
-    expected = rows((0.216664707280, 0.284156092745), (0.047087141853, 0.243428657016),
-                    (-0.043034407364, 0.073464044802))  # fmt: skip
-    for t in range(3):
-        earlier = torch.cat((rows(0), h[:1]))
-        h = NONLINEARITIES["exponential"].value(0.09 * z @ x[t] + earlier)
-        torch.testing.assert_close(h, expected[t], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("gates", [(1, -2), (1, float("nan")), 3, (1, 2, 3), ("a", 1)])

@@ -17,7 +17,6 @@ from ..all_layers import build_kbrn as build
 from ..layers import BATCH, HIDDEN, INPUT, TIME
 
 EVERY = pytest.mark.parametrize("name", KBRN_LAYERS)
-ALONE = pytest.mark.parametrize("name", [n for n in KBRN_LAYERS if n != "batch"])
 
 
 def batch(time: int = TIME, size: int = BATCH) -> Tensor:
@@ -83,13 +82,6 @@ def test_the_layer_matches_its_equation_in_training(name: str):
     torch.testing.assert_close(found, wanted)
 
 
-def test_running_statistics_after_one_batch_equal_those_of_the_batch():
-    torch.manual_seed(0)
-    layer, x = nn.KBRN(INPUT, HIDDEN, dtype=torch.float64), batch()
-    trained = layer(x)[0]
-    torch.testing.assert_close(layer.eval()(x)[0], trained)
-
-
 def test_running_statistics_are_means_at_first_and_moving_averages_later():
     torch.manual_seed(0)
     layer = nn.KBRN(INPUT, HIDDEN, momentum=0.25, dtype=torch.float64)
@@ -106,17 +98,6 @@ def test_running_statistics_are_means_at_first_and_moving_averages_later():
         mean = 0.75 * mean + 0.25 * fresh
     torch.testing.assert_close(norm.running[0, 0], mean)
     assert norm.batches.tolist()[:2] == [7, 0]
-
-
-def test_steps_beyond_those_of_training_use_the_last_statistics():
-    layer = build("normalized")
-    norm = layer.step_norm_l0
-    with torch.no_grad():
-        norm.running[:, TIME:] = float("nan")  # must not be read
-    longer = layer(batch(TIME + 5))[0]
-    assert longer.isfinite().all()
-    by_rows = norm.rows(torch.zeros(1, dtype=torch.int64), TIME + 5)[:, :, 0]
-    assert all(torch.equal(by_rows[:, t], norm.running[:, TIME - 1]) for t in range(TIME, TIME + 5))
 
 
 def test_each_step_has_its_own_statistics_in_evaluation():
@@ -146,17 +127,6 @@ def test_steps_beyond_max_steps_share_the_last_row():
     whole(batch())
     pooled = whole.step_norm_l0.running[:, 2:TIME].mean(1)
     torch.testing.assert_close(norm.running[:, 2], pooled)
-
-
-def test_fast_and_general_updates_of_the_statistics_agree():
-    generator = torch.Generator().manual_seed(0)
-    norms = [nn.KBRN(INPUT, HIDDEN, max_steps=9, momentum=0.5).step_norm_l0 for _ in range(2)]
-    for start in (0, 3, 3, 3, 5):
-        used = torch.rand(2, 4, HIDDEN, generator=generator)
-        norms[0].update(used, torch.tensor([start]).expand(6), None)
-        norms[1].update(used, torch.full((6,), start), None)
-    assert norms[0].batches.tolist() == [1, 1, 1, 4, 3, 4, 4, 1, 1] == norms[1].batches.tolist()
-    torch.testing.assert_close(norms[0].running, norms[1].running)
 
 
 def test_batch_statistics_can_be_used_in_evaluation():
@@ -213,24 +183,6 @@ def test_the_state_counts_the_steps():
     assert layer(x, layer(x)[1])[1].steps.tolist() == [[2 * TIME] * BATCH]
 
 
-@pytest.mark.parametrize("name", [n for n in KBRN_LAYERS if n != "own"])  # a function
-def test_evaluating_the_repr_creates_an_equal_layer(name: str):
-    layer = build(name, num_layers=2)
-    assert repr(eval(repr(layer), {"KBRN": nn.KBRN})) == repr(layer)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("training", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_it_compiles_to_one_graph(training: bool):
-    torch._dynamo.reset()
-    layer, x = build("normalized").train(training), batch(3)
-    expected, twin = layer(x)[0], copy.deepcopy(layer)
-    compiled = torch.compile(twin, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x)[0], expected)
-    layer(x)
-    torch.testing.assert_close(twin.state_dict(), layer.state_dict())
-
-
 def test_the_whole_sequence_is_one_call_of_one_operator():
     (choice,) = ops.explain_backend(build("normalized"), batch())
     assert choice.op == "kbrn_scan"
@@ -244,22 +196,6 @@ def test_weight_dropout_and_parameter_groups_work():
     assert {tuple(p.shape) for p in own["params"]} == {(HIDDEN, 20)}
     assert len(rest["params"]) == 5
     torch.testing.assert_close(nn.activation_penalty(layer), layer.penalty())
-
-
-def test_the_layer_learns_which_of_two_bits_came_first():
-    torch.manual_seed(0)
-    layer, readout = nn.KBRN(1, 8), torch.nn.Linear(8, 1)
-    optimizer = torch.optim.Adam([*layer.parameters(), *readout.parameters()], 1e-2)
-    for _ in range(60):
-        x = torch.randint(0, 2, (6, 100, 1)).float()
-        wanted = (x[0] == x[1]).float()
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(
-            readout(layer(x)[1].h[0]), wanted
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert loss < 0.3  # chance is 0.69
 
 
 @pytest.mark.parametrize(("options", "message"), [

@@ -28,7 +28,6 @@ from representer.nn.recurrent.machine import (
 )
 
 from ..layers import (
-    EVERY_LAYER,
     HIDDEN,
     LAYERS,
     MIXED,
@@ -116,17 +115,6 @@ def _twin(layer: RecurrentKernelMachine, name: str, **options) -> RecurrentKerne
     return twin
 
 
-@pytest.mark.parametrize("name", ["LSTM", "RKM-CIFG", "RAN", "RKM"])
-def test_weight_drop_affects_recurrent_matrices_only_in_training(name: str):
-    layer, x = build(name, weight_drop=1.0), batch()
-    plain = _twin(layer, name)
-    cut = _twin(layer, name)
-    torch.nn.init.zeros_(_recurrent_of(cut))
-    torch.testing.assert_close(layer(x)[0], cut(x)[0])
-    layer.eval()
-    torch.testing.assert_close(layer(x)[0], plain(x)[0])
-
-
 def test_weight_drop_rescales_and_uses_one_mask_per_sequence():
     layer, x = build("RKM-LSTM", weight_drop=0.5), batch()
     torch.manual_seed(3)
@@ -151,16 +139,6 @@ def test_dropped_weights_get_no_gradient_and_the_parameter_is_not_changed():
     assert torch.equal(_recurrent_of(layer), before)
 
 
-@WITH_MEMORY
-def test_zoneout_of_1_keeps_the_initial_state(name: str):
-    layer, x = build(name, zoneout=1.0), batch()
-    h, c = (torch.randn(1, 3, HIDDEN, dtype=torch.float64) for _ in range(2))
-    output, state = layer(x, (h, c))
-    torch.testing.assert_close(output, h.expand_as(output))
-    torch.testing.assert_close(state.h, h)
-    torch.testing.assert_close(state.c, c)
-
-
 @pytest.mark.parametrize("pair", [(0.5, 0.0), (0.0, 0.5)])
 def test_zoneout_in_training_keeps_single_units_of_cell_or_output(pair: tuple[float, float]):
     layer = build("RKM-LSTM", zoneout=pair)
@@ -169,18 +147,6 @@ def test_zoneout_in_training_keeps_single_units_of_cell_or_output(pair: tuple[fl
     kept_c, kept_h = (float((field == 9.0).double().mean()) for field in (state.c, state.h))
     assert (0.4 < kept_c < 0.6) if pair[0] else kept_c == 0
     assert (0.4 < kept_h < 0.6) if pair[1] else kept_h == 0
-
-
-def test_zoneout_masks_differ_between_steps_and_seeds():
-    layer, x = build("RKM-LSTM", zoneout=0.5), batch()
-    torch.manual_seed(1)
-    first = layer(x)[0]
-    torch.manual_seed(1)
-    assert torch.equal(layer(x)[0], first)
-    assert not torch.equal(layer(x)[0], first)
-    held = (first[1:] == first[:-1]).flatten(1)  # units that kept their output, by step
-    assert held.any()
-    assert len(held.unique(dim=0)) > 1
 
 
 @WITH_MEMORY
@@ -192,12 +158,6 @@ def test_zoneout_in_evaluation_mixes_old_and_new_by_its_probability(name: str):
     _, mixed = layer(x, (h, c))
     torch.testing.assert_close(mixed.c, 0.7 * fresh.c + 0.3 * c)
     torch.testing.assert_close(mixed.h, 0.8 * fresh.h + 0.2 * h)
-
-
-def test_zoneout_in_evaluation_is_deterministic():
-    layer = build("RKM-LSTM", zoneout=0.5, weight_drop=0.5, variational_dropout=0.5).eval()
-    x = batch()
-    assert torch.equal(layer(x)[0], layer(x)[0])
 
 
 @WITH_MEMORY
@@ -266,17 +226,6 @@ def test_any_split_into_chunks_gives_the_output_of_the_whole_sequence(
     assert_states_equal(state, final)
 
 
-@EVERY_LAYER
-def test_gradients_through_chunks_match_those_of_the_whole_sequence(name: str):
-    layer, x = build(name, filter_length=2), batch().requires_grad_()
-    parameters = [x, *layer.parameters()]
-    whole = torch.autograd.grad(layer(x)[0].square().sum(), parameters)
-    first, state = layer(x[:2])
-    second, _ = layer(x[2:], state)
-    split = torch.autograd.grad(first.square().sum() + second.square().sum(), parameters)
-    torch.testing.assert_close(split, whole)
-
-
 @pytest.mark.parametrize("name", ["RKM-LSTM", "CNN"])
 def test_the_window_contains_the_last_inputs_of_each_layer_oldest_first(name: str):
     layer, x = build(name, num_layers=2, filter_length=3, dilation=2), batch()
@@ -286,14 +235,6 @@ def test_the_window_contains_the_last_inputs_of_each_layer_oldest_first(name: st
     assert torch.equal(state.window[1], between[-4:].transpose(0, 1))
 
 
-def test_a_chunk_shorter_than_the_window_keeps_older_inputs():
-    layer, x = build("CNN", filter_length=5), batch(3)
-    _, state = layer(x[:2])
-    _, state = layer(x[2:], state)
-    expected = torch.cat((torch.zeros(3, 1, 3, dtype=torch.float64), x.transpose(0, 1)), dim=1)
-    assert torch.equal(state.window[0], expected)
-
-
 def test_a_state_of_n_1_has_no_window():
     _, state = build("RKM-LSTM", num_layers=2, dilation=3)(batch())
     assert state._fields == ("h", "c")
@@ -301,17 +242,6 @@ def test_a_state_of_n_1_has_no_window():
 
 def _random() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(T, B, I), torch.randn(B, P, I)
-
-
-@pytest.mark.parametrize("lengths", [None, LENGTHS])
-def test_the_window_precedes_the_sequence_in_the_forward_direction(lengths: torch.Tensor | None):
-    x, window = _random()
-    extended = extend(x, window, lengths, reverse=False)
-    assert torch.equal(extended, torch.cat((window.transpose(0, 1), x)))
-    new = last_inputs(extended, P, lengths, reverse=False)
-    for b in range(B):
-        seen = torch.cat((window[b], x[: T if lengths is None else LENGTHS[b], b]))
-        assert torch.equal(new[b], seen[-P:])
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS])

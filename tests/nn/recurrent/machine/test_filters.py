@@ -53,29 +53,6 @@ def test_every_unit_multiplies_its_own_window_in_the_order_of_the_units(
         torch.testing.assert_close(products[:, :, gate], expected.flip(order))
 
 
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_windows_times_the_matrix_of_plain_filters_give_the_product(n: int, reverse: bool):
-    bank, weights = _bank({n: 4}, dilation=2)
-    assert bank.is_plain
-    extended = torch.randn(5 + bank.reach, 2, I, dtype=torch.float64)
-    windows = bank.windows(extended, reverse=reverse)
-    assert windows.shape == (5, 2, n * I)
-    products = (windows @ weights[0].T).unflatten(-1, (G, 4))
-    torch.testing.assert_close(products, bank.product(weights, extended, G, reverse=reverse))
-    assert not _bank({1: 2, 2: 2})[0].is_plain
-    assert not _bank({1: 4}, unit_norm=True)[0].is_plain
-
-
-def test_a_seed_draws_the_slots_of_each_feature_in_turn():
-    """As in version 0.1.0, so that seeds give the same filters."""
-    torch.manual_seed(3)
-    bank, weights = _bank({2: 4})
-    torch.manual_seed(3)
-    drawn = torch.empty(G, 4, I, 2, dtype=torch.float64).uniform_(-0.7, 0.7)
-    assert torch.equal(bank.effective(weights, G), drawn)
-
-
 def test_filters_of_mixed_lengths_keep_their_order():
     one, other = (build("CNN", filter_length=lengths) for lengths in ({3: 1, 1: 3}, {1: 3, 3: 1}))
     used = [(layer.filters()["candidate"] != 0).any(1).sum(1).tolist() for layer in (one, other)]
@@ -92,20 +69,6 @@ def test_filters_and_windows_of_unit_length_compare_by_angle():
     torch.testing.assert_close(bank.product(weights, extended * 5, G), products)
 
 
-def test_a_window_of_zeros_has_product_0_and_a_finite_gradient():
-    bank, weights = _bank({1: 2}, unit_norm=True)
-    x = torch.randn(4, 1, I, dtype=torch.float64)
-    x[1] = 0
-    x.requires_grad_()
-    products = bank.product(weights, x, G)
-    assert not products[1].any()
-    products.sum().backward()
-    assert x.grad is not None
-    assert x.grad.isfinite().all()
-    assert weights[0].grad is not None
-    assert weights[0].grad.isfinite().all()
-
-
 def test_coefficients_are_initialized_within_the_bound_of_torch():
     layer = build("LSTM", filter_length=MIXED)
     for tensor in (*layer.filters().values(), *layer.recurrent().values()):
@@ -116,16 +79,6 @@ def test_coefficients_are_initialized_within_the_bound_of_torch():
 def test_a_number_gives_all_units_one_length_and_a_dict_keeps_its_order():
     assert units_by_length(3, 8) == {3: 8}
     assert list(units_by_length({5: 2, 1: 6}, 8).items()) == [(5, 2), (1, 6)]
-
-
-@pytest.mark.parametrize(
-    "given_length", [0, -1, 2.0, "3", True, None, {}, [1, 2], {0: 4}, {1.5: 4}]
-)
-def test_a_length_that_is_not_a_positive_integer_is_rejected(given_length: Any):
-    with pytest.raises(ArgumentError) as error:
-        units_by_length(given_length, 4)
-    assert f"filter_length is {given_length!r}" in str(error.value)
-    assert "a positive integer, or a dict {length: units}" in str(error.value)
 
 
 @pytest.mark.parametrize(("given_length", "sum_text"), [

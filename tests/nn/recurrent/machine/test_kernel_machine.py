@@ -178,23 +178,6 @@ def test_compiles_to_one_graph_forward_and_backward(name: str):
     torch.testing.assert_close(*found)
 
 
-@pytest.fixture(scope="session")
-def inductor() -> None:
-    """Compile once before the state of the process is recorded, some of which torch changes."""
-    torch.compile(torch.sin)(torch.ones(2))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("inductor")
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # of torch
-@pytest.mark.parametrize("name", ["RKM-CIFG", "CNN", "Linear Kernel, no feedback"])
-def test_compiles_to_fast_code_with_the_same_values(name: str):
-    torch._dynamo.reset()
-    layer, x = build(name, filter_length=2, num_layers=2), batch()
-    compiled = torch.compile(layer, fullgraph=True)
-    torch.testing.assert_close(compiled(x)[0], layer(x)[0])
-
-
 def test_autocast_supports_an_output_function_without_a_name():
     layer = build(
         "RKM-LSTM", dtype=torch.float32, bias=False, zoneout=0.1, output_nonlinearity=torch.sin

@@ -46,16 +46,6 @@ def test_a_cell_without_memory_has_unit_variance():
     assert abs(float(h[2:].square().mean()) - 1) < 0.05  # the input's own mean square varies
 
 
-@pytest.mark.parametrize("kind", [nn.RKMLSTM, nn.RKMCIFG, nn.RAN])
-def test_forget_gates_are_spread_and_input_gates_complete_them(kind: type[RecurrentKernelMachine]):
-    bias = kind(3, 40).biases()
-    torch.testing.assert_close(
-        torch.sigmoid(bias["forget"]).sort().values, (torch.arange(40) + 0.5) / 40
-    )
-    if "input" in bias:
-        torch.testing.assert_close(bias["input"], -bias["forget"])
-
-
 @pytest.mark.parametrize("static", [(0.5, 0.5), (1.0, 0.9), (0.2, 0.0)])
 def test_a_static_memory_is_spread_by_feedback_and_stable_for_any_gate(static):
     """σ_f² + σ_i² d is spread over (0, 1), so that no value of the output gate lets c grow."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +12,6 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import parametrize
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from representer import nn, ops
 from representer.nn.recurrent.core_calls import core_call
@@ -42,40 +39,6 @@ def ready(kind: str) -> tuple[Any, Tensor, Any]:
 def general(layer: Any, x: Tensor, state: Any) -> Tensor:
     with torch.enable_grad():
         return layer.step(x, state)[0].detach()
-
-
-class Doubling(TorchDispatchMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        results = func(*args, **(kwargs or {}))
-        if func.namespace != "representer":
-            return results
-        return tuple(2 * result for result in results)
-
-
-class Counting(TorchFunctionMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-@EVERY_KIND
-def test_a_dispatch_mode_sees_the_operator(kind: str):
-    layer, x, state = ready(kind)
-    with torch.no_grad(), Doubling():
-        output, _ = layer.step(x, state)
-    assert not torch.allclose(output, general(layer, x, state))
-
-
-@EVERY_KIND
-def test_a_function_mode_sees_the_operator(kind: str):
-    layer, x, state = ready(kind)
-    with torch.no_grad(), Counting() as mode:
-        layer.step(x, state)
-    assert any("representer" in seen for seen in mode.seen)
 
 
 @EVERY_KIND
@@ -239,21 +202,3 @@ def test_parametrizations_and_subclasses_of_tensors_keep_their_meaning(kind: str
         torch.testing.assert_close(halved, general(layer, x, state))
         parametrize.remove_parametrizations(layer, name, leave_parametrized=True)
         torch.testing.assert_close(layer.step(x, state)[0], halved)
-
-
-@EVERY_KIND
-def test_threads_step_on_backends_of_their_own(kind: str):
-    layer, x, state = ready(kind)
-    results: list[Tensor] = []
-
-    def step() -> None:
-        with torch.no_grad():
-            assert core_call(layer, x, state) is not None
-            results.append(layer.step(x, state)[0])
-
-    with ops.use_backend("reference"), torch.no_grad():
-        assert core_call(layer, x, state) is None
-        thread = threading.Thread(target=step)
-        thread.start()
-        thread.join()
-    torch.testing.assert_close(results[0], general(layer, x, state))

@@ -10,16 +10,7 @@ import torch
 from representer.errors import ArgumentError
 from representer.nn.recurrent.machine import StaticGates
 
-from ..layers import HIDDEN, batch, build
-
-
-def test_fixed_gates_are_the_given_pair_and_not_parameters():
-    gates = StaticGates((0.25, 2.0), 3, dtype=torch.float64)
-    like = torch.zeros(1, dtype=torch.float64)
-    assert gates(like).tolist() == [[0.25] * 3, [2.0] * 3]
-    assert gates(like).dtype == torch.float64
-    assert list(gates.parameters()) == []
-    assert gates.state_dict() == {}
+from ..layers import build
 
 
 def test_learned_gates_start_from_the_pair_and_have_one_input_gate_for_all_units():
@@ -33,25 +24,6 @@ def test_learned_gates_start_from_the_pair_and_have_one_input_gate_for_all_units
         "input_logit": (1,),
         "forget_logit": (3,),
     }
-
-
-def test_learned_gates_stay_between_0_and_1_and_are_trained():
-    layer = build("Linear Kernel", learn_static_gates=True)
-    gates = layer.static_gates()
-    assert gates is not None
-    assert not gates.requires_grad
-    optimizer = torch.optim.SGD(layer.parameters(), lr=3.0)
-    for _ in range(3):
-        optimizer.zero_grad()
-        layer(batch())[0].square().sum().backward()
-        optimizer.step()
-    after = layer.static_gates()
-    assert after is not None
-    assert ((after > 0) & (after < 1)).all()
-    assert (after[1] != gates[1]).all()
-    assert (after[0] != gates[0]).all()
-    assert len(after[0].unique()) == 1
-    assert len(after[1].unique()) == HIDDEN
 
 
 def test_static_gates_returns_the_values_or_none_where_gates_are_dynamic():

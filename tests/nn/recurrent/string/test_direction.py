@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from representer import nn
 from representer.functional import string_states
 from representer.ops import core
 
-from ..fast_steps import assert_fast, general, quick, spoil
+from ..fast_steps import assert_fast, general, quick
 from ..fast_steps import ready_string as ready
 from ..layers import assert_states_equal
 from ..string_layers import (
@@ -149,22 +147,6 @@ def test_every_sequence_of_a_batch_has_its_own_mask(dropout: str, options: dict[
 # The memory of a stream is that of one chunk.
 
 
-# In a separate process: the peak memory of the whole process is measured, in KiB.
-LONG_STREAM = """
-import resource, sys, torch
-from representer import nn
-torch.set_num_threads(1)
-layer, chunk = nn.StringKernelRNN(8, 16, order=3, decay="input").eval(), torch.randn(2000, 1, 8)
-state = None
-for k in range(int(sys.argv[1])):
-    output, state = layer(chunk, state)
-    state = state.detach()
-    if k == 4:
-        early = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(early, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, bool(output.isfinite().all()))
-"""
-
-
 @EVERY_STRING_LAYER
 def test_the_size_of_a_state_does_not_depend_on_the_number_of_steps(name: str):
     layer = build_string(name)
@@ -175,31 +157,6 @@ def test_the_size_of_a_state_does_not_depend_on_the_number_of_steps(name: str):
         kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in state}
         sizes.add(sum(kept.values()))
     assert len(sizes) == 1
-
-
-def test_a_detached_stream_has_no_graph():
-    layer, state = nn.StringKernelRNN(4, 4, decay="state"), None
-    for _ in range(3):
-        output, state = layer(torch.randn(5, 2, 4), state)
-        assert output.grad_fn is not None
-        state = state.detach()
-        assert all(field.grad_fn is None for field in state)
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_over_a_million_steps():
-    _assert_memory_stands_still(chunks=500)
-
-
-def _assert_memory_stands_still(chunks: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LONG_STREAM, str(chunks)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    early, final, is_finite = done.stdout.split()
-    assert is_finite == "True"
-    # KiB; the states of the 40,000 steps between alone are 7,500
-    assert int(final) - int(early) < 4096
 
 
 # The fast path of a string-kernel ``step()`` matches the general one.
@@ -236,21 +193,6 @@ def test_a_streaming_step_matches_the_general_path(name: str, layers: int, size:
 def test_gates_without_biases_are_supported(name: str):
     layer, x, state = ready(name, bias=False)
     assert_fast(layer, x, state)
-
-
-@NEEDS_CORE
-def test_a_learned_decay_of_another_shape_uses_the_general_path():
-    layer, x, state = ready("learned")
-    spoil("decay_logit", lambda logit: logit[:1])(layer)
-    assert quick(layer, x, state) is None
-
-
-@NEEDS_CORE
-def test_a_highway_for_an_input_of_another_width_uses_the_general_path():
-    layer, x, state = ready("highway")
-    of_five = torch.randn(len(layer.weight_ih_l0), 5, dtype=torch.float64)
-    layer.weight_ih_l0 = torch.nn.Parameter(of_five)
-    assert quick(layer, torch.cat((x, x[:, :1]), dim=1), state) is None
 
 
 @NEEDS_CORE
