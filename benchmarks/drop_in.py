@@ -23,12 +23,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from scipy.stats import t as student
 from torch import Tensor, nn
 
 from drop_in_problems import ACTIVATIONS, GRAPHS, SEQUENCES, Examples, Problem
 from machine import load
-from report import table, write_page
+from report import half_width, table, write_page
 from representer import nn as rnn
 from representer.models.graph_regressor import GINE
 
@@ -87,8 +86,7 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     pairs = [a - b for a, b in zip(first, second, strict=True)]
     if len(pairs) < 2:
         return Difference(statistics.mean(pairs), float("inf"))
-    error = statistics.stdev(pairs) / len(pairs) ** 0.5
-    return Difference(statistics.mean(pairs), float(student.ppf(0.975, len(pairs) - 1)) * error)
+    return Difference(statistics.mean(pairs), half_width(pairs))
 
 
 def compare(runs: Sequence[Run], problem: str, layer: str, baseline: str) -> Difference | None:

@@ -19,12 +19,11 @@ import numpy as np
 import torch
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
-from scipy.stats import t as student
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from machine import load
-from report import table, write_page
+from report import half_width, table, write_page
 from representer.data.molecules import read_smiles
 from representer.data.molecules.smiles import labeled_graphs
 from representer.estimators.molecule import MoleculeInputs
@@ -208,9 +207,7 @@ def scores(make: Any, smiles: list[str], y: np.ndarray, seed: int) -> Scores:
 
 def with_interval(values: list[float], digits: int) -> str:
     """Return the mean and half of the width of its 95 % interval."""
-    array = np.array(values)
-    half = student.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5
-    return f"{array.mean():.{digits}f} ± {half:.{digits}f}"
+    return f"{np.mean(values):.{digits}f} ± {half_width(values):.{digits}f}"
 
 
 def main() -> None:

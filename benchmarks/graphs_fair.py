@@ -20,13 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import t
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
 from machine import load
 from own_data import graph_objects
-from report import Kept, table, write_page
+from report import Kept, half_width, table, write_page
 from representer.estimators import GraphClassifier
 from representer.estimators.graph_inputs import GraphInputs, PlainGraph
 
@@ -243,8 +242,7 @@ def shown(values: Sequence[float]) -> str:
         return "–"
     if len(values) < 3:
         return f"{np.mean(values):.1f} ({len(values)})"
-    half = t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
-    return f"{np.mean(values):.1f} ± {half:.1f} ({len(values)})"
+    return f"{np.mean(values):.1f} ± {half_width(values):.1f} ({len(values)})"
 
 
 Figures = dict[str, dict[int, dict[str, float]]]  # by run and fold
@@ -269,7 +267,7 @@ def page(found: dict[str, Figures], ablation: dict[str, dict[int, dict[str, floa
             folds = sorted(by_fold[first].keys() & by_fold[second].keys())
             if len(folds) > 2:
                 values = np.array([by_fold[first][k] - by_fold[second][k] for k in folds])
-                half = t.ppf(0.975, len(folds) - 1) * values.std(ddof=1) / len(folds) ** 0.5
+                half = half_width(values)
                 low, high = values.mean() - half, values.mean() + half
                 text = f"{values.mean():+.1f} ({low:+.1f} to {high:+.1f})"
                 apart.append([name, f"{first} − {second}", text, str(len(folds))])

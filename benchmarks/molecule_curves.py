@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.stats import t
 
 from machine import load
 from moleculeace import MODELS, read
-from report import Kept, table, write_page
+from report import Kept, half_width, table, write_page
 from representer.estimators import MoleculeRegressor
 from representer.estimators.improvement import choose
 from representer.kernels.subtree_kernel import block_weights
@@ -154,11 +153,8 @@ def curve(path: Path, model: str, size: int, seed: int) -> dict[str, Any]:
 
 def interval(numbers: Sequence[float], digits: int) -> str:
     """Return a mean and half of its interval of 95 %."""
-    mean, count = np.mean(numbers), len(numbers)
-    if count < 2:
-        return f"{mean:.{digits}f}"
-    half = t.ppf(0.975, count - 1) * np.std(numbers, ddof=1) / count**0.5
-    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+    half = f" ± {half_width(numbers):.{digits}f}" if len(numbers) > 1 else ""
+    return f"{np.mean(numbers):.{digits}f}{half}"
 
 
 def curves_table(found: dict[str, list[dict[str, Any]]], sets: Sequence[str]) -> list[str]:
@@ -194,7 +190,7 @@ def searches_table(found: dict[str, list[dict[str, Any]]], sets: Sequence[str]) 
     ratios = []
     for name, own in logs.items():
         if len(own) > 1:
-            half = t.ppf(0.975, len(own) - 1) * np.std(own, ddof=1) / len(own) ** 0.5
+            half = half_width(own)
             low, mid, high = np.exp([np.mean(own) - half, np.mean(own), np.mean(own) + half])
             ratios.append([name, f"{mid:.2f} ({low:.2f} to {high:.2f})"])
     seconds = [one["seconds"] for key, own in found.items() if ".search.kernel" in key

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import t as student
 
 import machine
 import result_pages
@@ -92,6 +93,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> 
     """Return a Markdown table with the first columns left-aligned and the others right-aligned."""
     lines = [head, ["---"] * left + ["---:"] * (len(head) - left), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def half_width(values: Iterable[float]) -> float:
+    """Return half of the 95 % interval of a mean, by Student's t."""
+    array = np.array([*values])
+    return float(student.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
 
 
 def machine_table(

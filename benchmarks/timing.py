@@ -34,6 +34,11 @@ class Spread:
         return Spread(statistics.median(ordered), ordered[quarter], ordered[-1 - quarter])
 
 
+def seconds_of(run: Callable[[], object], clock: Clock, rounds: int) -> Spread:
+    """Return the seconds of one call, after a call that is not timed."""
+    return interleave([Candidate("", run)], clock, rounds, rounds).spread("")
+
+
 @dataclass(frozen=True)
 class Rounds:
     """Seconds of each candidate by round."""

@@ -23,12 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import t as student
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from machine import load
-from report import table, write_page
+from report import half_width, table, write_page
 from representer.functional.trees import tree_levels
 from representer.kernels.tree_kernels import tree_of
 from representer.nn import StringKernelRNN, TreeKernelNN
@@ -399,8 +398,7 @@ def page(lines: Sequence[dict[str, Any]], epochs: int) -> list[tuple[str, ...]]:
         if len(values) > 1:
             mean += f" ± {statistics.stdev(values):.2f}"
         if len(gaps) > 1 and name != BASE:
-            half = student.ppf(0.975, len(gaps) - 1) * statistics.stdev(gaps) / len(gaps) ** 0.5
-            gap = f"{statistics.mean(gaps):+.2f} ± {half:.2f} ({len(gaps)} seeds)"
+            gap = f"{statistics.mean(gaps):+.2f} ± {half_width(gaps):.2f} ({len(gaps)} seeds)"
         seconds = statistics.median(x["seconds"] for x in lines if x["model"] == name)
         each = (f"{own[seed]['test']:.2f}" if seed in own else "–" for seed in SEEDS)
         rows.append((TITLES[name], *each, mean, gap, f"{seconds:.1f} s"))
