@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from itertools import chain
 
 import numpy as np
@@ -73,85 +74,49 @@ def test_numbers_are_names_if_columns_have_no_positions():
         resolve(grid(["a"], [["x"]], numbered=False), "1", "text", "f")
 
 
-@pytest.mark.parametrize("name", ["text", "Text", "REVIEW", "review text", "title"])
-def test_a_common_name_is_the_text(name):
-    assert guess_text(reviews("x", "label", name), 1, "f") == 2
+def made(columns: str, row: Callable[[int], list[object]], count: int = 20) -> Grid:
+    return grid(columns.split(), [row(i) for i in range(count)])
 
 
-def test_text_and_label_take_precedence_over_other_common_names():
-    assert guess_text(reviews("review", "label", "text"), 1, "f") == 2
-    assert guess_label(reviews("text", "category", "label"), [0], "f", required=True) == 2
+@pytest.mark.parametrize(("table", "count", "found"), [
+    *((reviews("x", "label", name), 1, 2)
+      for name in ("text", "Text", "REVIEW", "review text", "title")),
+    (reviews("review", "label", "text"), 1, 2), (reviews("x", "y", "z"), None, 0),
+    (reviews("review", "label", "body"), 1, r"'review', 'body'.*text=\"review\""),
+    (made("x y", lambda i: [f"question {i}", f"answers {i}"]), None, "equally long"),
+    (made("x y", lambda i: [f"{i:08d}", f"{i:06d}"]), None, "equally long"),
+    (made("x y", lambda i: [f"{i:08d}", f"{i:05d}"]), None, 0),
+    (made("x y", lambda i: [f"bad {i}", ["very positive", "negative"][i % 2]], 10), None, 0),
+])  # fmt: skip
+def test_the_text_has_a_common_name_or_is_the_longest(table, count, found):
+    if isinstance(found, int):
+        assert guess_text(table, count, "f") == found
+    else:
+        with pytest.raises(DataError, match=found):
+            guess_text(table, count, "f")
 
 
-def test_two_common_names_are_ambiguous():
-    with pytest.raises(DataError, match=r"'review', 'body'.*text=\"review\""):
-        guess_text(reviews("review", "label", "body"), 1, "f")
-    with pytest.raises(DataError, match=r"'category', 'topic'.*label=\"category\""):
-        guess_label(reviews("text", "category", "topic"), [0], "f", required=True)
-
-
-def test_the_longest_column_is_the_text_without_common_names():
-    assert guess_text(reviews("x", "y", "z"), None, "f") == 0
-
-
-def test_two_columns_of_equal_length_are_ambiguous():
-    rows: list[list[object]] = [[f"question {i}", f"answers {i}"] for i in range(10)]
-    with pytest.raises(DataError, match="equally long"):
-        guess_text(grid(["x", "y"], rows), None, "f")
-
-
-def test_a_long_class_name_is_not_the_text():
-    rows: list[list[object]] = [
-        [f"bad {i}", ["very positive", "negative"][i % 2]] for i in range(10)
-    ]
-    assert guess_text(grid(["x", "y"], rows), None, "f") == 0
-
-
-@pytest.mark.parametrize("name", ["label", "Class Index", "stars", "sentiment"])
-def test_a_common_name_is_the_label(name):
-    assert guess_label(reviews("text", "x", name), [0], "f", required=False) == 2
-
-
-def test_the_column_with_few_values_is_the_label_without_common_names():
-    assert guess_label(reviews("text", "u", "v"), [0], "f", required=True) == 1
-
-
-def test_two_columns_with_few_values_are_ambiguous():
-    rows: list[list[object]] = [[f"a text {i}", i % 2, i % 3] for i in range(20)]
-    with pytest.raises(DataError, match=r"several columns could be the label \('u', 'v'\)"):
-        guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
-    with pytest.raises(DataError, match=r"could be the label \('cell_type', 'v'\)"):
-        guess_label(grid(["text", "cell_type", "v"], rows), [0], "f", required=True)
-
-
-def test_no_column_with_few_values_is_rejected():
-    rows: list[list[object]] = [[f"a text {i}", str(i), f"{i}th"] for i in range(20)]
-    with pytest.raises(DataError, match="no column looks like a label"):
-        guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
-
-
-def test_identifiers_are_not_inferred_as_labels():
-    rows: list[list[object]] = [[i % 2, f"a text {i}", f"{i % 3}"] for i in range(20)]
-    assert guess_label(grid(["id", "text", "x"], rows), [1], "f", required=True) == 2
-
-
-def test_an_optional_label_is_not_inferred_from_values():
-    assert guess_label(reviews("text", "u", "v"), [0], "f", required=False) is None
-
-
-def test_a_column_of_three_quarters_of_the_length_is_about_equally_long():
-    rows: list[list[object]] = [[f"{i:08d}", f"{i:06d}"] for i in range(10)]
-    with pytest.raises(DataError, match="equally long"):
-        guess_text(grid(["x", "y"], rows), None, "f")
-    assert guess_text(grid(["x", "y"], [[a, str(b)[:5]] for a, b in rows]), None, "f") == 0
-
-
-def test_a_value_for_every_second_row_is_few():
-    rows: list[list[object]] = [[f"a text {i}", i % 10, i] for i in range(20)]
-    assert guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True) == 1
-    rows = [[f"a text {i}", i % 11, i] for i in range(20)]
-    with pytest.raises(DataError, match="no column looks like a label"):
-        guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
+@pytest.mark.parametrize(("table", "text", "required", "found"), [
+    *((reviews("text", "x", name), 0, False, 2)
+      for name in ("label", "Class Index", "stars", "sentiment")),
+    (reviews("text", "category", "label"), 0, True, 2), (reviews("text", "u", "v"), 0, True, 1),
+    (reviews("text", "u", "v"), 0, False, None),
+    (reviews("text", "category", "topic"), 0, True, r"'category', 'topic'.*label=\"category\""),
+    (made("text u v", lambda i: [f"a text {i}", i % 2, i % 3]), 0, True,
+     r"several columns could be the label \('u', 'v'\)"),
+    (made("text cell_type v", lambda i: [f"a text {i}", i % 2, i % 3]), 0, True,
+     r"could be the label \('cell_type', 'v'\)"),
+    (made("text u v", lambda i: [f"a text {i}", str(i), f"{i}th"]), 0, True, "no column looks"),
+    (made("id text x", lambda i: [i % 2, f"a text {i}", f"{i % 3}"]), 1, True, 2),
+    (made("text u v", lambda i: [f"a text {i}", i % 10, i]), 0, True, 1),
+    (made("text u v", lambda i: [f"a text {i}", i % 11, i]), 0, True, "no column looks like"),
+])  # fmt: skip
+def test_the_label_has_a_common_name_or_few_values(table, text, required, found):
+    if isinstance(found, str):
+        with pytest.raises(DataError, match=found):
+            guess_label(table, [text], "f", required=required)
+    else:
+        assert guess_label(table, [text], "f", required=required) == found
 
 
 @pytest.mark.parametrize(("cells", "is_named"), [

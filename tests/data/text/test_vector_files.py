@@ -39,52 +39,35 @@ def test_glove_text_is_read_and_tokens_can_contain_spaces(path):
     assert vectors.dimensions == 3
 
 
-def test_the_first_token_can_contain_spaces_or_be_a_number(path):
-    assert read(path, ". . 1 2\na 3 4\n").words == (". .", "a")
-    assert read(path, "7 1 2\na 3 4\n").words == ("7", "a")
-
-
-def test_word2vec_text_is_read_by_its_first_line(path):
-    vectors = read(path, "2 3\nthe 1 2 3 \ncat 4 5 6 \n")
-    assert vectors.words == ("the", "cat")
-    assert vectors.matrix.shape == (2, 3)
-
-
-@pytest.mark.parametrize(("text", "message"), [
-    ("", r"is empty \(0 bytes\)\. Write or download the file again"),
-    ("0 50\n", r"holds no word vector\. Write or download the file again"),
-    ("\n\n", "line 1: no word vector"),
+@pytest.mark.parametrize(("content", "words", "matrix"), [
+    (". . 1 2\na 3 4\n", (". .", "a"), [[1, 2], [3, 4]]),
+    ("7 1 2\na 3 4\n", ("7", "a"), [[1, 2], [3, 4]]),
+    ("2 3\nthe 1 2 3 \ncat 4 5 6 \n", ("the", "cat"), [[1, 2, 3], [4, 5, 6]]),  # of word2vec
+    ("a\u00a0b 1 2\nc\x85 3 4\n", ("a\u00a0b", "c\x85"), [[1, 2], [3, 4]]),
+    ("a 1 2\nb 3 4\na 5 6\n", ("a", "b"), [[1, 2], [3, 4]]),
 ])  # fmt: skip
-def test_a_file_without_vectors_is_rejected_for_what_it_is(path, text, message):
+def test_words_and_vectors_of_a_text(tmp_path, content, words, matrix):
+    (tmp_path / "v.txt.xz").write_bytes(lzma.compress(content.encode()))
+    for vectors in (read(tmp_path / "v.txt", content), read_vectors(tmp_path / "v.txt.xz")):
+        assert vectors.words == words
+        assert vectors.matrix.tolist() == matrix
+
+
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("v.txt", "3 2\na 1 2\nb 3 4\n", "announces 3 words; the file has 2"),
+    *(("v.txt", f"{first}\nb 3 4\n", "line 2: more than 1 values")
+      for first in ("2 0", "2 " + "9" * 30)),
+    ("v.txt", "", r"is empty \(0 bytes\)\. Write or download the file again"),
+    ("v.txt", "0 50\n", r"holds no word vector\. Write or download the file again"),
+    *(("v.txt", text, "line 1: no word vector") for text in ("\n\n", "just some words\n")),
+    ("v.bin", "1 2\na", "Save the vectors as text"),
+    *((name, None, "no such file") for name in ("v.txt", "v.npz", "v.bin")),
+])  # fmt: skip
+def test_what_is_no_file_of_vectors_is_refused(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=message):
-        read(path, text)
-
-
-def test_truncated_word2vec_text_is_rejected(path):
-    with pytest.raises(DataError, match="announces 3 words; the file has 2"):
-        read(path, "3 2\na 1 2\nb 3 4\n")
-
-
-@pytest.mark.parametrize("first", ["2 0", "2 " + "9" * 30])
-def test_an_implausible_first_line_is_not_a_header(path, first):
-    with pytest.raises(DataError, match="line 2: more than 1 values"):
-        read(path, f"{first}\nb 3 4\n")
-
-
-def test_compressed_text_is_read(tmp_path):
-    path = tmp_path / "vectors.txt.xz"
-    path.write_bytes(lzma.compress(GLOVE.encode()))
-    assert len(read_vectors(path).words) == 3
-
-
-def test_a_no_break_space_is_part_of_the_token(path):
-    assert read(path, "a\u00a0b 1 2\nc\x85 3 4\n").words == ("a\u00a0b", "c\x85")
-
-
-def test_the_first_vector_of_a_word_is_used(path):
-    vectors = read(path, "a 1 2\nb 3 4\na 5 6\n")
-    assert vectors.words == ("a", "b")
-    assert vectors.matrix[0].tolist() == [1, 2]
+        read_vectors(tmp_path / name)
 
 
 @pytest.mark.parametrize(("line", "message"), [
@@ -101,11 +84,6 @@ def test_invalid_lines_are_rejected_with_their_number(path, line, message):
         read(path, f"the 1 2 3\n{line}\ndog 1 2 3\n")
     with pytest.raises(DataError, match=rf"line 3: .*{message}"):
         read(path, f"3 3\nthe 1 2 3\n{line}\ndog 1 2 3\n")
-
-
-def test_a_text_without_vectors_is_rejected(path):
-    with pytest.raises(DataError, match="line 1: no word vector"):
-        read(path, "just some words\n")
 
 
 def test_an_archive_is_read(tmp_path):
@@ -144,18 +122,6 @@ def test_a_damaged_archive_is_rejected(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match="cannot be read"):
             read_vectors(path)
-
-
-def test_binary_word2vec_is_rejected_with_the_fix(tmp_path):
-    (tmp_path / "v.bin").write_bytes(b"1 2\na")
-    with pytest.raises(DataError, match="Save the vectors as text"):
-        read_vectors(tmp_path / "v.bin")
-
-
-def test_a_missing_file_is_rejected(tmp_path):
-    for name in ("v.txt", "v.npz", "v.bin"):
-        with pytest.raises(DataError, match="no such file"):
-            read_vectors(tmp_path / name)
 
 
 PIECES = [
