@@ -22,6 +22,14 @@ def test_the_statistic_is_the_unbiased_estimate_of_its_definition():
     assert found.witness[5:].mean() > found.witness[:5].mean()
 
 
+def test_p_values_of_equal_sets_are_uniform_and_of_others_small():
+    draws = RNG.normal(size=(200, 20, 1))
+    p = [two_sample_test(Gaussian(), x[:10], x[10:], permutations=39).p_value for x in draws]
+    rate = np.mean(np.array(p) <= 0.1)
+    assert abs(rate - 0.1) <= 3 * np.sqrt(0.1 * 0.9 / 200)
+    assert two_sample_test(Gaussian(), draws[0], draws[1] + 3, permutations=39).p_value == 1 / 40
+
+
 def test_a_kernel_of_ngrams_sees_the_order_of_words_and_one_of_words_does_not():
     texts = [" ".join(["the", "cat", "sat", "a", "dog", "ran"])] * 20
     shuffled = [" ".join(RNG.permutation(text.split())) for text in texts]
