@@ -131,7 +131,7 @@ def test_nan_is_an_empty_label(tmp_path):
     ("a.parquet.gz", None, {}, "compressed inside"), ("missing", None, {}, "no such file"),
     (".", None, {}, "is a folder"),
 ])  # fmt: skip
-def test_what_is_no_table_of_texts_is_refused(tmp_path, name, content, options, message):
+def test_files_without_a_table_of_texts_are_refused(tmp_path, name, content, options, message):
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises((DataError, ArgumentError), match=message):

@@ -63,7 +63,7 @@ def test_words_and_vectors_of_a_text(tmp_path, content, words, matrix):
     ("v.bin", "1 2\na", "Save the vectors as text"),
     *((name, None, "no such file") for name in ("v.txt", "v.npz", "v.bin")),
 ])  # fmt: skip
-def test_what_is_no_file_of_vectors_is_refused(tmp_path, name, content, message):
+def test_files_without_vectors_are_refused(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=message):
