@@ -95,7 +95,7 @@ def test_damage_is_refused_with_its_place(tmp_path, name, content, message):
     ("no/such/folder/a.csv", "no such"),
     (os.fsdecode(b"caf\xe9.csv"), r"caf\\xe9\.csv: the path is not valid UTF-8"),
 ])  # fmt: skip
-def test_what_is_no_regular_file_is_refused(tmp_path, name, message):
+def test_other_things_than_a_regular_file_are_refused(tmp_path, name, message):
     written(tmp_path / "reviews.csv", b"text\n")
     written(tmp_path / os.fsdecode(b"caf\xe9.csv"), b"text\n")
     os.mkfifo(tmp_path / "pipe.csv")
