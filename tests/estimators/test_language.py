@@ -246,6 +246,15 @@ def test_tokens_are_drawn_by_their_probabilities():
     assert ((share - expected).abs() < 4.5 * deviation).all()  # 1 in 10,000 for 11 tokens
 
 
+def test_a_low_temperature_sharpens():
+    first = int(chances([0, 3]).argmax())
+    hits = [
+        sum(next(generate([0, 3], 1, temperature=t, seed=s)) == first for s in range(60))
+        for t in (1e-3, 1.0)
+    ]
+    assert hits[0] == 60 > hits[1]
+
+
 def test_top_p_draws_from_the_likeliest_that_reach_it():
     ordered, tokens = chances([0, 3]).sort(descending=True)
     reach = float(ordered[:3].sum()) - 1e-9  # the third is needed, the fourth is not
