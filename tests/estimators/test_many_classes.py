@@ -7,8 +7,17 @@ import pytest
 from scipy import sparse
 
 from representer.estimators import TextClassifier, many_classes
-from representer.estimators.many_classes import CentroidCoefficients, best_classes, has_many, solved
-from representer.estimators.targets import Classes
+from representer.estimators.kernel_machine import fit_machine
+from representer.estimators.many_classes import (
+    CentroidCoefficients,
+    best_classes,
+    few_objects,
+    has_many,
+    is_ahead,
+    solved,
+)
+from representer.estimators.targets import Classes, Numbers
+from representer.kernels import TextKernel
 
 WORDS = [f"{start}{middle}{end}" for start in "bdgk" for middle in "aeiou" for end in "lmnr"]
 TEXTS = [
@@ -55,6 +64,54 @@ def test_a_class_of_few_texts_is_told_by_words_that_occur_once(tmp_path):
     for one in again.explain(asked[:5], k=3):
         total = one.baseline + sum(part.contribution for part in one.contributions)
         assert total == pytest.approx(one.score, abs=1e-9)
+
+
+def test_fewer_classes_have_centroids_where_these_tell_more_objects_held_out(monkeypatch):
+    monkeypatch.setattr(many_classes, "MANY", 10**9)
+    letters = np.random.default_rng(0).choice([*"bcdfghjklmnpqrstvwz"], (40, 6))
+    names = ["".join(row) for row in letters]  # each in two texts: of the other folds, in one
+    texts = [f"the {name} {word}" for name in names for word in ("and", "or")]
+    rare = TextClassifier(answer="kernel", random_state=0, verbose=0)
+    rare.fit(texts, np.repeat(names, 2))
+    assert isinstance(rare.machine_.coefficients, CentroidCoefficients)
+    assert rare.score([f"a {name}" for name in names], names) > 0.9
+    # both forms are right about all of these
+    frequent = [f"{word} {word}{word} {k}" for word in WORDS[:48:4] for k in range(8)]
+    labels = np.repeat(WORDS[:48:4], 8)
+    usual = TextClassifier(answer="kernel", random_state=0, verbose=0).fit(frequent, labels)
+    assert not isinstance(usual.machine_.coefficients, CentroidCoefficients)
+    assert usual.score(frequent, labels) == 1
+
+
+@pytest.mark.parametrize(("gained", "lost", "expected"), [
+    (0, 0, False), (6, 0, False), (7, 0, True), (10, 1, True), (10, 2, False), (3, 9, False),
+])  # fmt: skip
+def test_scores_are_ahead_by_more_than_chance(gained, lost, expected):
+    truth = np.arange(20) % 3
+    ours, theirs = (np.eye(3)[truth] for _ in "ab")
+    theirs[:gained] = -theirs[:gained]
+    ours[gained : gained + lost] = -ours[gained : gained + lost]
+    assert is_ahead(ours, theirs, truth) is expected
+
+
+def test_few_objects_are_those_of_several_classes():
+    assert few_objects(Classes(tuple(WORDS[:10])), 500)
+    assert not few_objects(Classes(tuple(WORDS[:10])), 501)
+    assert not few_objects(Classes(tuple(WORDS[:9])), 9)
+    assert not few_objects(Numbers((0.0,), (1.0,)), 20)
+
+
+@pytest.mark.parametrize("copies", [1, 2])  # a class of one object is in no stratified fold
+def test_scores_of_training_objects_are_by_centroids_without_them(copies):
+    words = np.random.default_rng(0).permutation([f"w{k}" for k in range(40 * copies * 6)])
+    texts = [" ".join(row) for row in words.reshape(-1, 6)]  # of which none has a word of another
+    values = np.repeat(np.arange(40), copies)
+    target = Classes(tuple(WORDS[:40]))
+    machine, (scores, _) = fit_machine(
+        [TextKernel(min_count=1, min_characters=1)], target, texts, values, len(values), None
+    )
+    assert (machine.scores(texts).argmax(1) == values).all()
+    assert (scores.argmax(1) == values).mean() < 0.2
 
 
 def test_the_five_best_classes_are_answered():

@@ -23,6 +23,7 @@ from representer.estimators import (
     TextClassifier,
     TextRegressor,
 )
+from representer.estimators.many_classes import CentroidCoefficients
 from representer.export import content, export_run
 from representer.export.content import content_of, is_plain_string
 from representer.export.programs import TOLERANCE
@@ -71,7 +72,20 @@ def signals(**options: Any) -> Any:
 DNA = [one.translate(str.maketrans("abcd", "acgt")) + "TTGACT" for one in STRINGS]
 
 
+NAMES = ["".join(row) for row in RNG.choice([*"bcdfghjklmnpqrstvwz"], (40, 6))]
+
+
+def by_centroids() -> Any:
+    texts = [f"the {name} {word}" for name in NAMES for word in ("and", "or")]
+    model = TextClassifier(**KERNEL_ONLY).fit(texts, np.repeat(NAMES, 2))
+    assert isinstance(model.machine_.coefficients, CentroidCoefficients)
+    return model
+
+
 CASES: dict[str, tuple[Callable[[], Any], Any]] = {
+    "texts, centroids of classes": (
+        by_centroids, [*(f"{name} or the" for name in NAMES[:9]), "the", NAMES[0]],
+    ),
     "texts, kernel": (lambda: TextClassifier(**KERNEL_ONLY).fit(TEXTS, labels(TEXTS)), TEXTS),
     "numbers of texts": (lambda: TextRegressor(**KERNEL_ONLY).fit(TEXTS, numbers(TEXTS)), TEXTS),
     "series, kernel": (lambda: series(**KERNEL_ONLY), SERIES),
@@ -139,7 +153,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any]] = {
         SMILES,
     ),
 }  # fmt: skip
-FAST = 4
+FAST = 5
 PARAMETERS = [
     pytest.param(name, marks=[] if k < FAST else [pytest.mark.slow]) for k, name in enumerate(CASES)
 ]
@@ -199,6 +213,11 @@ def test_a_kernel_machine_that_is_left_out_is_named_and_the_network_predicts(
     share = exported.estimator.parts_["kernel"].share
     assert found.left_out == (f"the kernel machine (its share of the predictions is {share:.0%})",)
     assert (found.values["targets"][0]["kernel"], found.arrays) == (0.0, {})
+
+
+def test_a_page_lacks_classes_that_have_no_coefficients_of_their_own(tmp_path: Path):
+    with pytest.raises(KindError, match="one that programs compute"):
+        export_run(by_centroids(), tmp_path, to="html")
 
 
 def test_a_kernel_that_programs_lack_is_refused_if_it_predicts_alone():

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import clone
 
+from representer.data.splits import Splits
 from representer.errors import RepresenterError, say
 from representer.estimators.linear_models import (
     Features,
@@ -31,10 +31,13 @@ from representer.estimators.linear_models import (
 from representer.estimators.many_classes import (
     SHRINKAGE,
     CentroidCoefficients,
+    centroid_machine,
+    few_objects,
     has_many,
+    is_ahead,
     logit_scale,
     read_coefficients,
-    solved,
+    scores_without,
 )
 from representer.estimators.targets import Classes, Column, Moments, Numbers, splits_of
 from representer.kernels.kmer_kernel import inner_products
@@ -488,7 +491,11 @@ def fit_machine(
     if len(values) <= most and groups is None and is_column:
         return _fit_left_out(kernels, target, objects, values, count, weights)
     if has_many(target) and not hasattr(kernels[0], "whitening"):
-        return _fit_many(kernels[0], target, objects, values, count, groups, weights, digests)
+        folds: list[Fold] = []
+        if not held_out:
+            folds = splits_of(target, values, groups, digests).folds()
+            folds = folds or Splits(count, groups=groups, digests=digests).folds()
+        return _fit_many(kernels[0], target, objects, values, count, folds, weights)
     splits: list[Fold] = []
     if held_out < ENOUGH or (groups is not None and not is_supervised):
         splits = splits_of(target, train[1], groups, digests).folds()
@@ -503,6 +510,12 @@ def fit_machine(
     )  # fmt: skip
     kernel: Any = chosen.kernel
     moments: Moments = chosen.scores, np.zeros_like(chosen.scores)
+    if few_objects(target, count) and hasattr(kernel, "of_rare"):
+        folds, truth = splits or [_last(count, len(values))], train[1] if splits else valid[1]
+        scores = scores_without(kernel.of_rare(), target, objects, values, folds, weights)
+        scores = scores[: len(truth)] if splits else scores[count:]
+        if is_ahead(scores, chosen.scores, truth):
+            return _fit_many(kernel.of_rare(), target, objects, values, count, splits, weights)
     if held_out and splits:
         penalty = chosen.penalty
         machine = KernelMachine.of_rows(kernel, target, chosen.rows, train[1], penalty, of_train)
@@ -542,32 +555,28 @@ def _fit_left_out(
 
 def _fit_many(
     kernel: Any, target: Column, objects: Any, values: NDArray[Any], count: int,
-    groups: NDArray[Any] | None, weights: NDArray[np.float64] | None, digests: Any,
+    folds: Sequence[Fold], weights: NDArray[np.float64] | None,
 ) -> tuple[KernelMachine, Moments]:  # fmt: skip
-    """Return the machine of very many classes, whose scores become logits on objects held out."""
-    every = np.arange(len(values))
-    some, tested = every[:count], every[count:]
-    if not len(tested):
-        splits = splits_of(target, values, groups, digests).folds()
-        some, tested = splits[0] if splits else (every, every)
+    """Return the machine of the centroids of classes, and scores of objects held out.
 
-    def fitted(rows: NDArray[np.intp]) -> tuple[Any, CentroidCoefficients, NDArray[np.float64]]:
-        unfitted: Any = clone(kernel)
-        features = sparse.csr_array(unfitted.fit_transform([objects[row] for row in rows]))
-        of_rows = None if weights is None else weights[rows]
-        return unfitted, *solved(features, values[rows], target.width, of_rows)
-
-    learned, coefficients, intercepts = fitted(some)
-    held_out = learned.transform([objects[row] for row in tested])
-    scores = scores_of(held_out, coefficients, intercepts)
-    scale = logit_scale(scores, values[tested])
-    if count == len(values):  # the weights of both halves are found on all of them
-        held_out, scores = None, np.empty(0)
-    learned, coefficients, intercepts = fitted(every)
-    coefficients = replace(coefficients, combinations=np.float32(scale) * coefficients.combinations)
-    machine = KernelMachine(learned, coefficients, scale * intercepts, 1 / (2 * SHRINKAGE))
-    scores = scale * scores if held_out is not None else machine.scores(objects)
+    These are the validation objects or, without any, the training objects, each by a machine of the
+    other folds. By them, scores become logits.
+    """
+    total = len(values)
+    held_out = np.arange(count if count < total else 0, total)
+    folds = [_last(count, total)] if count < total else folds or [(held_out, held_out)]
+    scores = scores_without(kernel, target, objects, values, folds, weights)[held_out]
+    scale = logit_scale(scores, values[held_out])
+    every = centroid_machine(kernel, target, objects, values, np.arange(total), weights)
+    solution = every[1].scaled(scale), scale * every[2]
+    machine = KernelMachine(every[0], *solution, 1 / (2 * SHRINKAGE))
+    scores = scale * scores
     return machine, (scores, np.zeros_like(scores))
+
+
+def _last(count: int, total: int) -> Fold:
+    """Return the fold of training objects, and of the validation objects behind them."""
+    return np.arange(count), np.arange(count, total)
 
 
 def _fit_process(

@@ -20,12 +20,19 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
+from sklearn.base import clone
 from torch.nn.functional import cross_entropy
 
 from representer.estimators.targets import Classes, Column
 from representer.kernels.text_kernel import unit_rows
 
 MANY = 256  # classes from which a model of each feature and class takes too long
+# fewer classes whose centroids are tried beside a model of each feature and class: at least so
+# many, of no more objects each in the mean; with more objects, the centroids are never ahead
+TRIED, OBJECTS = 10, 50
+# the difference that selects centroids: the machines of the folds have fewer objects than the last
+# one, by which centroids win
+CLEARLY = 2.5
 MOST_CENTROIDS = 4096  # of larger numbers of classes, those with the most objects
 SHRINKAGE = 0.5  # the ridge; from 0.1 to 2 the accuracy hardly changes
 LOGITS = tuple(2.0 ** (k / 2) for k in range(-2, 17))  # factors of the scores of least squares
@@ -37,6 +44,11 @@ _PARTS = tuple(f"centroids.{name}" for name in ("data", "indices", "indptr"))
 def has_many(target: Column) -> bool:
     """Return True for so many classes that their model is one of centroids."""
     return isinstance(target, Classes) and target.width >= MANY
+
+
+def few_objects(target: Column, count: int) -> bool:
+    """Return True for so few objects of each of several classes that centroids are tried."""
+    return isinstance(target, Classes) and TRIED <= target.width >= count / OBJECTS
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,10 @@ class CentroidCoefficients:
     def size(self) -> int:
         """Numbers that are kept."""
         return self.combinations.size + self.centroids.nnz
+
+    def scaled(self, factor: float) -> CentroidCoefficients:
+        """Return the coefficients times a factor."""
+        return CentroidCoefficients(np.float32(factor) * self.combinations, self.centroids)
 
     def __getitem__(self, index: int | slice) -> Any:
         """Return the coefficients of a class ``(F,)``, or of several classes."""
@@ -141,6 +157,32 @@ def solved(
     return CentroidCoefficients(combinations, centroids.astype(np.float32)), intercepts
 
 
+def centroid_machine(
+    kernel: Any, target: Column, objects: Any, values: NDArray[np.int64], rows: NDArray[np.intp],
+    weights: NDArray[np.float64] | None,
+) -> tuple[Any, CentroidCoefficients, NDArray[np.float64]]:  # fmt: skip
+    """Return a kernel that is fitted to some objects, coefficients and intercepts."""
+    unfitted: Any = clone(kernel)
+    features = sparse.csr_array(unfitted.fit_transform([objects[row] for row in rows]))
+    of_rows = None if weights is None else weights[rows]
+    return unfitted, *solved(features, values[rows], target.width, of_rows)
+
+
+def scores_without(
+    kernel: Any, target: Column, objects: Any, values: NDArray[np.int64],
+    folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]],
+    weights: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Return scores ``(N, W)`` of the tested objects of some folds by centroids of the others."""
+    scores = np.zeros((len(values), target.width))
+    for some, tested in folds:
+        parts = kernel, target, objects, values, some, weights
+        learned, coefficients, intercepts = centroid_machine(*parts)
+        features = learned.transform([objects[row] for row in tested])
+        scores[tested] = coefficients.products(features) + intercepts
+    return scores
+
+
 def logit_scale(scores: NDArray[np.float64], values: NDArray[np.int64]) -> float:
     """Return the factor of scores with the smallest loss on objects that were held out.
 
@@ -158,6 +200,15 @@ def logit_scale(scores: NDArray[np.float64], values: NDArray[np.int64]) -> float
             break
         best, least = scale, now
     return best
+
+
+def is_ahead(
+    scores: NDArray[np.float64], other: NDArray[np.float64], truth: NDArray[np.int64]
+) -> bool:  # fmt: skip
+    """Return True if scores are right of more objects than others, by `CLEARLY` standard errors."""
+    right, beside = (table.argmax(1) == truth for table in (scores, other))
+    gained, lost = int((right & ~beside).sum()), int((beside & ~right).sum())
+    return gained - lost > CLEARLY * (gained + lost) ** 0.5
 
 
 def best_classes(probabilities: NDArray[Any], names: Sequence[str]) -> list[list[str]]:

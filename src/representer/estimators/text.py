@@ -490,7 +490,7 @@ class TextNetwork(TextParameters, SupervisedEstimator):
         # a class of three texts has rare words; two sets of texts that are compared have no classes
         columns = columns_of(self.target_) if "target_" in vars(self) else ()
         if any(map(has_many, columns)):
-            kernel.set_params(min_count=1, min_characters=1)
+            return [kernel.of_rare()]
         return [kernel]
 
     def _explain_network(self, one: str, output: int) -> Explained:

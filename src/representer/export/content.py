@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 
 from representer.data.text.words import GRAPHEME_JOINER, WORDS, long_run
 from representer.errors import KindError
@@ -18,6 +19,7 @@ from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.halves import UNCALIBRATED
 from representer.estimators.kernel_halves import KernelFeatures, KernelHalves
 from representer.estimators.label_sets import LabelSets
+from representer.estimators.many_classes import CentroidCoefficients
 from representer.estimators.molecule import MoleculeNetwork
 from representer.estimators.sequence import SequenceHalves
 from representer.estimators.series import SeriesHalves
@@ -69,8 +71,11 @@ class Content(NamedTuple):
     left_out: tuple[str, ...]  # the parts that the program lacks
 
 
-def content_of(estimator: Any) -> Content:
-    """Return all that an estimator predicts with, but for the network in ONNX."""
+def content_of(estimator: Any, *, is_page: bool = False) -> Content:
+    """Return all that an estimator predicts with, but for the network in ONNX.
+
+    A page lacks kernel machines whose classes have no coefficients of their own.
+    """
     if isinstance(estimator, LanguageModel):
         return _language(estimator)
     matching = [task for owner, task in _TASKS.items() if isinstance(estimator, owner)]
@@ -86,7 +91,7 @@ def content_of(estimator: Any) -> Content:
         raise KindError("kernel", repr(expression), expected, hint="Programs compute no other.")
     kernels, arrays, missing, answer = [], Arrays(), list[str](), estimator.answer
     joint = estimator.targets_
-    if any(target.pool.kernel and not _is_computed(target.machine) for target in joint):
+    if any(target.pool.kernel and not _is_computed(target.machine, is_page) for target in joint):
         if network is None:
             kernel = next(target.machine.kernel for target in joint if target.pool.kernel)
             hint = "`representer serve` predicts with it."
@@ -100,7 +105,7 @@ def content_of(estimator: Any) -> Content:
         described = _kernel(machine.kernel) if machine else None
         kernels.append(described and described[0])
         if machine and described:
-            setup = described[1] | {"coefficients": machine.coefficients}
+            setup = described[1] | _coefficients(machine.coefficients)
             setup |= {"intercepts": machine.intercepts}
             setup |= {} if machine.precision is None else {"precision": machine.precision}
             arrays |= {f"{k}/{name}": array for name, array in setup.items()}
@@ -123,9 +128,21 @@ def content_of(estimator: Any) -> Content:
     return Content(task, values | setup, arrays | more, tuple(missing))
 
 
-def _is_computed(machine: Any) -> bool:
-    """Return True for a machine that programs compute: very many classes have no dense rows."""
-    return isinstance(machine.coefficients, np.ndarray) and _kernel(machine.kernel) is not None
+def _is_computed(machine: Any, is_page: bool) -> bool:
+    """Return True for a machine that programs, or the page, compute."""
+    is_dense = isinstance(machine.coefficients, np.ndarray)
+    is_known = is_dense or (isinstance(machine.kernel, TextKernel) and not is_page)
+    return is_known and _kernel(machine.kernel) is not None
+
+
+def _coefficients(coefficients: Any) -> Arrays:
+    """Return coefficients, or combinations of centroids and these feature by feature."""
+    if not isinstance(coefficients, CentroidCoefficients):
+        return {"coefficients": coefficients}
+    rows = sparse.csr_array(coefficients.centroids.T)
+    parts = {"data": rows.data, "indices": rows.indices, "ends": rows.indptr}
+    named = {f"centroids.{name}": array for name, array in parts.items()}
+    return {"combinations": coefficients.combinations} | named
 
 
 def _kernel(kernel: Any) -> tuple[dict[str, Any], Arrays] | None:

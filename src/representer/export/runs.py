@@ -104,7 +104,7 @@ def export_run(
     if network is None and (to not in ("onnx", "html") or int8):
         hint = "Train with --answer network or both."
         raise KindError("the run", "of a kernel alone", "one with a network", hint=hint)
-    task, values, arrays, left_out = content_of(estimator)
+    task, values, arrays, left_out = content_of(estimator, is_page=to == "html")
     if estimator.reading_.get("is_standardized_by_subject") is True:
         values["standardize"] = "subject"
     if to in ("c", "html") and not isinstance(estimator, TextNetwork):

@@ -446,6 +446,10 @@ class TextKernel(Kernel):
         self.vectors = vectors
         self.features = features
 
+    def of_rare(self) -> Self:
+        """Return an unfitted kernel that counts every n-gram, for classes of a few texts."""
+        return type(self)(**self.get_params(False) | {"min_count": 1, "min_characters": 1})
+
     def no_network(self) -> str:
         return COUNTED
 

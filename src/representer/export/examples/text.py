@@ -29,6 +29,17 @@ def of_network(texts):
     return network({"tokens": tokens, "lengths": lengths})
 
 
+def products(arrays, columns, values):
+    """Return the products of some features with the coefficients (W,), or with centroids first."""
+    if "coefficients" in arrays:
+        return arrays["coefficients"][:, columns] @ values
+    near, ends = np.zeros(arrays["combinations"].shape[1]), arrays["centroids.ends"]
+    for column, value in zip(columns, values, strict=True):
+        rows = slice(ends[column], ends[column + 1])
+        near[arrays["centroids.indices"][rows]] += value * arrays["centroids.data"][rows]
+    return arrays["combinations"] @ near
+
+
 def of_kernel(k, texts):
     """Return the kernel machine's scores (N, W): n-grams of words and characters."""
     arrays, setup, scores = arrays_of(k), SETUP["kernels"][k], []
@@ -45,9 +56,7 @@ def of_kernel(k, texts):
             columns_of, n = np.array(counted, dtype=int).reshape(-1, 2).T
             values = arrays[f"weights{view}"][columns_of] * np.log1p(n)
             length = np.sqrt(2 * (values @ values)) or 1.0
-            score += arrays["coefficients"][:, columns_of + view * len(arrays["weights0"])] @ (
-                values / length
-            )
+            score += products(arrays, columns_of + view * len(arrays["weights0"]), values / length)
         scores.append(score)
     return np.array(scores), np.zeros((len(scores), 1))
 
