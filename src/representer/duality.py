@@ -13,12 +13,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError, NoKernelError
 from representer.functional import NONLINEARITIES
-from representer.kernel_network import (
-    KernelNetwork,
-    layer_references,
-    layer_values,
-    read_objects,
-)
+from representer.kernel_network import KernelNetwork, layer_references, layer_values, read_objects
 from representer.kernels import (
     Embedded,
     Kernel,

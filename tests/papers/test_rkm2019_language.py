@@ -13,7 +13,7 @@ from representer.nn.recurrent.machine import RecurrentKernelMachine
 from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.language import LANGUAGE, VARIANTS
-from representer_papers.shared import runs as shared_runs
+from representer_papers.shared import language as shared_language
 
 PAPER = {  # parameters on the Penn Treebank, two bias vectors on every gate
     "lstm": 24_221_600, "rkm-lstm": 24_221_600, "rkm-cifg": 19_168_700,
@@ -75,7 +75,7 @@ def texts(tmp_path):
 def test_the_default_is_four_cells_on_both_texts(texts, tmp_path, monkeypatch):
     ran = []
     monkeypatch.setattr(
-        shared_runs, "run_missing", lambda *given: ran.append([run.folder for run in given[2]])
+        shared_language, "run_missing", lambda *given: ran.append([run.folder for run in given[2]])
     )
     (tmp_path / "out").mkdir()
     LANGUAGE.run(request(tmp_path))

@@ -283,7 +283,5 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...]:
     return tuple(map(int, words))
 
 
-COMMANDS = {
-    "reproduce": PlainCommand(REPRODUCE_SUMMARY, add_reproduce_arguments, run_reproduce),
-}
+COMMANDS = {"reproduce": PlainCommand(REPRODUCE_SUMMARY, add_reproduce_arguments, run_reproduce)}
 COMMANDS_OF_TASKS = {"fit": Fit, "compare": Compare}

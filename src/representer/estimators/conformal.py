@@ -46,13 +46,7 @@ from sklearn.base import clone
 
 from representer.data.splits import ALIKE, are_enough, rank_of
 from representer.errors import ArgumentError, DataError, say
-from representer.estimators.targets import (
-    Classes,
-    Numbers,
-    columns_of,
-    known_values,
-    splits_of,
-)
+from representer.estimators.targets import Classes, Numbers, columns_of, known_values, splits_of
 from representer.storage.run import RunFiles, RunFolder
 
 if TYPE_CHECKING:

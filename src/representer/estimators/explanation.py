@@ -11,11 +11,7 @@ from representer.errors import printable
 from representer.estimators.label_sets import LabelSets, joined_labels, sets_of
 from representer.estimators.targets import Target, classes_of
 from representer.report.metrics import decimals_of, signed
-from representer.report.page import (
-    Predictions,
-    rows_of,
-    shown,
-)
+from representer.report.page import Predictions, rows_of, shown
 
 KERNEL, NETWORK, BOTH = "kernel", "network", "both"
 TEXT_PLACES = ("word", "token")  # places that are shown as running text

@@ -15,9 +15,7 @@ from sklearn.metrics import f1_score
 from torch import Tensor
 
 from representer.errors import DataError
-from representer.report.page import (
-    Predictions,
-)
+from representer.report.page import Predictions
 
 PRIOR = 2.0  # errors that the usual threshold, 0.5, has less where a label is tuned on few examples
 

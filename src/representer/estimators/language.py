@@ -21,13 +21,7 @@ from representer.data.language import LanguageVocabulary, Level, count_tokens, f
 from representer.errors import ArgumentError, DataError, KindError, say
 from representer.estimators import base
 from representer.estimators.base import Estimator
-from representer.estimators.explanation import (
-    KERNEL,
-    NETWORK,
-    Contribution,
-    Explanation,
-    Places,
-)
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation, Places
 from representer.estimators.fitting import seed_of, start_from, validation_fraction
 from representer.estimators.halves import NETWORK_ALONE, JointTarget, Pool, attempted, train
 from representer.estimators.language_kernel import LanguageKernel
@@ -56,11 +50,7 @@ from representer.estimators.language_training import (
 )
 from representer.estimators.parameters import LanguageParameters
 from representer.estimators.targets import Classes, Moments, centered
-from representer.explain.stacks import (
-    ngram_contributions,
-    require_layers,
-    with_gaps,
-)
+from representer.explain.stacks import ngram_contributions, require_layers, with_gaps
 from representer.kernels.sequences import strings_of
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.models.language_model import TiedSoftmax

@@ -141,9 +141,7 @@ class TargetParameters(TrainingParameters):
     )
     calibration: str = option("split", "set rows aside for this, or use each row once by folds")
     class_weight: str | dict[Any, float] | None = option(
-        None,
-        "weight classes in inverse proportion to their number of examples",
-        metavar="balanced",
+        None, "weight classes in inverse proportion to their number of examples", metavar="balanced"
     )
     answer: str = option(
         "both", "predict with the exact kernel, the network, or both", choices=ANSWERS

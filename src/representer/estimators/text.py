@@ -48,12 +48,7 @@ from representer.estimators.parameters import (
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import StackReadout, reference_card, stack_readout
-from representer.explain.stacks import (
-    Layer,
-    ngram_contributions,
-    require_layers,
-    with_gaps,
-)
+from representer.explain.stacks import Layer, ngram_contributions, require_layers, with_gaps
 from representer.kernels.sequences import Numbered, records_of, strings_of
 from representer.kernels.table_features import TextRow
 from representer.kernels.text_kernel import WORDS, TextKernel
@@ -282,7 +277,7 @@ class Tokenizer:
 VOCABULARY = "vocabulary.json"
 START = 80  # characters whose words tell of most texts that some are known
 _LACKING = {  # options that are on by default, and the cells without them
-    "layer_norm": ("string-kernel", "torch-lstm"),
+    "layer_norm": ("string-kernel", "torch-lstm")
 }
 
 

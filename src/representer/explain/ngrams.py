@@ -288,8 +288,6 @@ def _check_vocabulary(layer: StringKernelRNN, input: Tensor, vocabulary: Any) ->
     if vocabulary.dtype != input.dtype or vocabulary.device != input.device:
         got = f"{vocabulary.dtype} on {vocabulary.device}"
         raise KindError(
-            "vocabulary",
-            got,
-            f"{input.dtype} on {input.device}, the dtype and device of the input",
+            "vocabulary", got, f"{input.dtype} on {input.device}, the dtype and device of the input"
         )
     check_finite("vocabulary", vocabulary)

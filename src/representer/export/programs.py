@@ -172,10 +172,7 @@ def _activation(model: Any) -> Interface:
 def _texts(model: Any) -> Interface:
     def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
         shape, words = (sizes["batch"], sizes["time"]), model.embedding.num_embeddings
-        return (
-            torch.randint(words, shape, generator=generator),
-            _lengths(sizes, generator),
-        )
+        return (torch.randint(words, shape, generator=generator), _lengths(sizes, generator))
 
     inputs: dict[str, Axes] = {"tokens": ("batch", "time"), "lengths": ("batch",)}
     run = _Flat(model, lambda network, tokens, lengths: network(tokens, lengths))

@@ -241,12 +241,7 @@ def gated_scan_definition(u: Tensor, f: Tensor, c0: Tensor) -> Tensor:
 
 
 def gated_scan(
-    u: Tensor,
-    f: Tensor,
-    c0: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    reverse: bool = False,
+    u: Tensor, f: Tensor, c0: Tensor, *, lengths: Tensor | None = None, reverse: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Run the recurrence in O(T).
 

@@ -12,10 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.kernels import (
-    Kernel,
-    WeisfeilerLehmanKernel,
-)
+from representer.kernels import Kernel, WeisfeilerLehmanKernel
 from representer.kernels.graphs import Batch, batches, read_graphs
 from representer.kernels.sequences import read_sequences, read_vectors
 from representer.kernels.tree_kernels import read_trees

@@ -19,13 +19,7 @@ from torch import Tensor
 from representer.checks import check_integer, check_integers, require_choices
 from representer.kernels.graphs import Graph, Labels, read_graphs
 from representer.kernels.kernel import Kernel, Objects
-from representer.kernels.overlaps import (
-    OVERLAPS,
-    ColorCounts,
-    NumberSpace,
-    denominator,
-    overlap,
-)
+from representer.kernels.overlaps import OVERLAPS, ColorCounts, NumberSpace, denominator, overlap
 from representer.machine import limited, threads_for
 
 # Names of subtrees: a node and its neighbors in parentheses, level by level.

@@ -25,11 +25,7 @@ from representer.models.sequence_classifier import (
     SeriesNetwork,
     SeriesNetworkConfig,
 )
-from representer.models.signal_classifier import (
-    SignalClassifierConfig,
-    SignalNetwork,
-    SignalStream,
-)
+from representer.models.signal_classifier import SignalClassifierConfig, SignalNetwork, SignalStream
 from representer.models.stacked_classifier import StackedClassifier, StackedClassifierConfig
 
 __all__ = [

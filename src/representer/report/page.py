@@ -592,10 +592,7 @@ class Page(NamedTuple):
 
 
 ESTIMATOR = Page("estimator.html", _of_estimator)  # of all tasks without a page of their own
-PAGES = {
-    "language": Page("language.html", _of_language),
-    "signal": Page("signal.html", _of_signal),
-}
+PAGES = {"language": Page("language.html", _of_language), "signal": Page("signal.html", _of_signal)}
 
 
 def _loss_curves(history: Sequence[dict[str, Any]], unit: str) -> str:

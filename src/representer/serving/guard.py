@@ -47,11 +47,7 @@ class Metrics:
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _BODIES = 10  # times the size of one are held at a time
-PUBLIC = (
-    "/health",
-    "/",
-    "/docs",
-)  # for load balancers and browsers: nothing of the model
+PUBLIC = ("/health", "/", "/docs")  # for load balancers and browsers: nothing of the model
 
 
 class Guard:

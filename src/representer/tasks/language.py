@@ -179,9 +179,7 @@ class LanguageTask(EstimatorTask):
     def strings(self, strings: Sequence[str], reading: dict[str, Any]) -> Objects:
         return strings_of(strings, "beginning", reading)
 
-    def demo(
-        self,
-    ) -> Objects:
+    def demo(self) -> Objects:
         lines, name = topics()
         return objects_of(name, lines)
 

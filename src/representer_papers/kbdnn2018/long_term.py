@@ -90,14 +90,8 @@ def reproduce_long_term(request: Request) -> Path:
         Run(request.out / setting.name, setting, "updates")
         for setting in long_term_settings(request)
     ]
-    run_missing(
-        request,
-        MEASURE,
-        runs,
-        tuple,
-        train_long_term,
-        workers=request.threads or os.cpu_count() or 1,
-    )
+    workers = request.threads or os.cpu_count() or 1
+    run_missing(request, MEASURE, runs, tuple, train_long_term, workers=workers)
     return _write_table(request)
 
 

@@ -41,8 +41,6 @@ def panels(
             if points:
                 xs, ys = zip(*points, strict=True)
                 axes.plot(xs, ys, mark, color=color, linewidth=1.2, markersize=3, label=label)
-        for label, level in drawing.get("levels", {}).items():
-            axes.axhline(level, color=colors[label], linewidth=0.8, linestyle="--")
         for x, y in drawing.get("dots", ()):
             axes.plot([x], [y], "o", color="#222222", markersize=3)
         if drawing.get("log"):
@@ -52,7 +50,6 @@ def panels(
                 spine.set_linestyle((0, (4, 2)))
                 spine.set_color(COLORS[1])
         axes.set_ylim(drawing.get("ylim"))
-        axes.set_xlim(drawing.get("xlim"))
         axes.set_title(drawing["title"], fontsize=8)
         axes.set_xlabel(drawing.get("xlabel", ""), fontsize=7)
         axes.set_ylabel(drawing.get("ylabel", ""), fontsize=7)
@@ -66,13 +63,9 @@ def panels(
             for h, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
         figure.legend(
-            handles.values(),
-            handles,
-            loc="outside lower center",
-            ncols=min(LEGEND, len(handles)),
-            fontsize=7,
-            frameon=False,
-        )
+            handles.values(), handles, loc="outside lower center",
+            ncols=min(LEGEND, len(handles)), fontsize=7, frameon=False,
+        )  # fmt: skip
     buffer = io.StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title})

@@ -45,7 +45,7 @@ RECIPES = {
                 "paper": (
                     "synthetic recordings and public EEGs; the paper's mice are not public",
                     "stride, rate, dropout and augmentation of ours; the paper prints none",
-                ),
+                )
             },
             datasets=("synthetic", "arithmetic", "alcoholism", "condition"),
             reported=published.LFP,

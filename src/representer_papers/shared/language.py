@@ -16,7 +16,7 @@ from representer.storage import atomic
 from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared.datasets import part_of, wanted
-from representer_papers.shared.runs import Stored
+from representer_papers.shared.runs import Measure, Run, Stored, run_missing
 from representer_papers.shared.table import (
     by_seed,
     mean,
@@ -98,9 +98,6 @@ def reproduce_texts(
     orders: Sequence[Sequence[str]],
 ) -> Path:
     """Run the missing models of a table in ``OUT/TEXT/VARIANT-seedK``, and write it."""
-    from representer_papers.shared.language import write_language_table
-    from representer_papers.shared.runs import Measure, Run, run_missing
-
     measure = Measure(
         recipe, "test perplexity", lambda metrics: metrics["test"]["perplexity"], "epochs",
         planned=lambda settings: settings["options"]["epochs"], curve="valid_perplexity",

@@ -52,7 +52,7 @@ RECIPES = {
                     "30,000 molecules with another split; the paper has 1,900,000 for training",
                     "readout of the last round but in wl-gated-sum; the paper sums all rounds",
                     "a gate scaled by 10, as in the code; the paper prints no factor",
-                ),
+                )
             },
             datasets=tuple(published.MOLECULE_SETS),
             reported=published.MOLECULES,

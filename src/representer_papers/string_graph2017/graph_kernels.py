@@ -1,4 +1,4 @@
-"""Graph classification: the kernels of L17 section 3 with SVMs, and the fold_seed networks."""
+"""Graph classification: the kernels of L17 section 3 with SVMs, and the derived networks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from representer_papers.string_graph2017.published import (
     GraphSet,
 )
 
-# The networks fold_seed from graph kernels as classifiers, trained on the outer folds.
+# The networks derived from graph kernels as classifiers, trained on the outer folds.
 
 
 EPOCHS, BATCH, UNITS, LR = 200, 32, 32, 5e-3
@@ -88,9 +88,8 @@ class GraphClassifier(torch.nn.Module):
 
     def forward(self, graphs: GraphBatch) -> Tensor:
         """Return the logits of each graph."""
-        units = self.layer(
-            graphs.x, graphs.edge_index, batch=graphs.batch, batch_size=len(graphs.y)
-        )
+        edges, batch = graphs.edge_index, graphs.batch
+        units = self.layer(graphs.x, edges, batch=batch, batch_size=len(graphs.y))
         return self.output(self.dropout(F.relu(self.norm(units))))
 
 

@@ -181,7 +181,7 @@ class MoleculeNetwork(nn.Module):
     """A network that predicts one number for each molecule.
 
     Args:
-        row: A key of ``table3.NETWORKS``.
+        row: A key of ``MOLECULE_NETWORKS``.
         atoms: Number of atom features.
         bonds: Number of bond features.
         units: Size of the network and of the hidden layer.
@@ -215,13 +215,7 @@ def _body(row: str, atoms: int, bonds: int, units: int) -> nn.Module:
         options |= {"readout": "sum", "share_references": row != "wl-gated-levels"}
     return _Layer(
         layers.WLKernelNN(
-            atoms,
-            units,
-            DEPTH,
-            edge_dim=bonds,
-            label_channels=units,
-            sigma="relu",
-            **options,
+            atoms, units, DEPTH, edge_dim=bonds, label_channels=units, sigma="relu", **options
         )
     )
 

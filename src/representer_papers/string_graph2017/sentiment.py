@@ -291,7 +291,7 @@ def run_sentiment(
     estimator.network_ = model.eval()
     predictions = estimator.predictions(data.parts["test"].objects)
     parts = {"word vectors": model.embedding, "layers": model.layers, "output": model.output}
-    counts = {name: sum(p.numel() for p in objects.parameters()) for name, objects in parts.items()}
+    counts = {name: sum(p.numel() for p in module.parameters()) for name, module in parts.items()}
     counts["all"] = sum(counts.values())
     outcome = Outcome(config.cell, predictions, result, len(task.batches(0)), counts)
     return metrics_of("text", data, outcome) | {"cover": cover}

@@ -74,8 +74,7 @@ class Operands(NamedTuple):
         Operand("gates units", needed=lambda p: False if p.input_weight is None else None),
     ]
     weight: Annotated[
-        Tensor | None,
-        Operand("seen units units", needed=lambda p: bool(p.cell.recurrent_gates)),
+        Tensor | None, Operand("seen units units", needed=lambda p: bool(p.cell.recurrent_gates))
     ]
     h0: Annotated[Tensor, Operand("batch units")]
     c0: Annotated[Tensor, Operand("batch units")]

@@ -71,8 +71,7 @@ class Operands(NamedTuple):
     ]
     input_weight: Annotated[Tensor | None, Operand("products units features")]
     bias: Annotated[
-        Tensor | None,
-        Operand("biased units", needed=lambda p: None if _has_filters(p) else False),
+        Tensor | None, Operand("biased units", needed=lambda p: None if _has_filters(p) else False)
     ]
     decay: Annotated[Tensor | None, Operand("units |", needed=lambda p: not p.chain.is_gated)]
     weight: Annotated[

@@ -67,13 +67,7 @@ from representer.tasks.signal.data import (
     windows_of,
     windows_to_fit,
 )
-from representer.tasks.signal_options import (
-    DEMO,
-    SIGNAL,
-    SignalConfig,
-    SignalReading,
-    Streaming,
-)
+from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig, SignalReading, Streaming
 from representer.tasks.use import Inputs, as_csv, check_output, write_table
 from representer.training import generators
 
