@@ -196,7 +196,7 @@ class _Call(torch.autograd.Function):
                 of_weights[:0] = step.apart(operands, results[3:])
         of_state = [None] * ctx.fields
         if needs_state:
-            ways = zip(*of_states, strict=True)
+            ways: Any = zip(*of_states, strict=True)
             h, c = (torch.stack(x) if len(x) > 1 else x[0][None] for x in ways)
             of_state = [h, *((c,) if c.dim() == 3 else _parted(c, ctx.fields - 1))]
         of_x = None if to_output is None else to_output.view(inputs[0].shape)
