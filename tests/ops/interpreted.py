@@ -313,16 +313,17 @@ def stopped_by_a_driver() -> Iterator[str]:
     def refused(*arguments: Any) -> Any:
         raise RuntimeError("Triton Error [CUDA]: too many blocks in cooperative launch")
 
-    make = partial(tensors, CELLS["rkm_cifg"], (2, 2, 20), "")
-    sample = Sample("refused", make, {"cell": CELLS["rkm_cifg"]})
-    with (
-        patch.object(whole, "refuses", lambda p: "off"),
-        patch.object(stationary, "forward", refused),
-        patch.object(stationary, "crowded", set()),
-    ):
-        yield from check(OPS["rkm_scan"], sample, torch.float32)
-        if not stationary.crowded:
-            yield "a device that refused is asked again"
+    for words in ("", "norm"):
+        make = partial(tensors, CELLS["rkm_cifg"], (2, 2, 20), words)
+        sample = Sample(f"refused {words}", make, {"cell": CELLS["rkm_cifg"]})
+        with (
+            patch.object(whole, "refuses", lambda p: "off"),
+            patch.object(stationary, "forward", refused),
+            patch.object(stationary, "crowded", set()),
+        ):
+            yield from check(OPS["rkm_scan"], sample, torch.float32)
+            if not stationary.crowded:
+                yield "a device that refused is asked again"
 
 
 def sorted_again() -> Iterator[str]:
@@ -361,6 +362,7 @@ def wrong_layers(all_of_them: bool) -> Iterator[str]:
         RKMCIFG(3, 5, num_layers=2, layer_norm=True, bidirectional=True, candidate_bias=True),
         LinearKernelRNN(3, 5, feedback=True, bidirectional=True, batch_first=True),
         RAN(3, 65, bidirectional=True, bias=False),
+        RKMCIFG(2, 129, layer_norm=True),
     ]
     for layer in layers if all_of_them else [*layers[:2], layers[8]]:
         x = torch.randn(2, 2, layer.input_size, requires_grad=True)
