@@ -140,6 +140,8 @@ CASES: dict[str, Make] = {
     "rkm_scan stationary 640": partial(cell, "rkm_lstm", "input", units=640, batch=32),
     "rkm_scan stationary 832": partial(cell, "lstm", "input hold", units=832, batch=16),
     "rkm_scan stationary 1150": partial(cell, "rkm_cifg", "input", units=1150, batch=16),
+    "rkm_scan stationary linear 300": partial(cell, "linear_kernel", "input", units=300, batch=16),
+    "rkm_scan stationary ran 300": partial(cell, "ran", "input", units=300, batch=16),
     "rkm_scan stationary norm 300": partial(
         cell, "lstm", "input norm lengths", units=300, batch=64
     ),

@@ -187,15 +187,17 @@ def _columns(fixed):
 @triton.jit
 def by_gate(product, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr):
     """Return the parts ``(UNITS, ROWS)`` of a product ``(SLOTS UNITS, ROWS)``."""
-    if SLOTS == 1:
-        return (product,)
-    last = tl.permute(tl.reshape(product, (SLOTS, UNITS, ROWS)), (1, 2, 0))
-    if SLOTS == 2:
-        return tl.split(last)
-    even, odd = tl.split(tl.reshape(last, (UNITS, ROWS, 2, 2)))
-    first, third = tl.split(even)
-    second, fourth = tl.split(odd)
-    return first, second, third, fourth
+    parts = (product,)  # Triton compiles what follows a return
+    if SLOTS > 1:
+        last = tl.permute(tl.reshape(product, (SLOTS, UNITS, ROWS)), (1, 2, 0))
+        if SLOTS == 2:
+            parts = tl.split(last)
+        else:
+            even, odd = tl.split(tl.reshape(last, (UNITS, ROWS, 2, 2)))
+            first, third = tl.split(even)
+            second, fourth = tl.split(odd)
+            parts = first, second, third, fourth
+    return parts
 
 
 @triton.jit
@@ -483,15 +485,16 @@ _LOADS = 512  # most entries of parts that a program has in flight for each of i
 @triton.jit
 def together(d, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr):
     """Return parts ``(UNITS, ROWS)`` as one ``(SLOTS UNITS, ROWS)``, filled up with 0."""
-    if SLOTS == 1:
-        return d[0]
-    last = tl.join(d[0], d[1])
-    if SLOTS == 4:
-        zero = tl.zeros((UNITS, ROWS), tl.float32)
-        third, fourth = d[2], d[3] if len(d) == 4 else zero
-        last = tl.join(tl.join(d[0], third), tl.join(d[1], fourth))
-    last = tl.reshape(last, (UNITS, ROWS, SLOTS))
-    return tl.reshape(tl.permute(last, (2, 0, 1)), (SLOTS * UNITS, ROWS))
+    joined = d[0]
+    if SLOTS > 1:
+        last = tl.join(d[0], d[1])
+        if SLOTS == 4:
+            zero = tl.zeros((UNITS, ROWS), tl.float32)
+            third, fourth = d[2], d[3] if len(d) == 4 else zero
+            last = tl.join(tl.join(d[0], third), tl.join(d[1], fourth))
+        last = tl.reshape(last, (UNITS, ROWS, SLOTS))
+        joined = tl.reshape(tl.permute(last, (2, 0, 1)), (SLOTS * UNITS, ROWS))
+    return joined
 
 
 @triton.jit
