@@ -220,6 +220,11 @@ def _of_table(
         if role(order, "order", set()) is not None:
             problem = f"--order {order} sorts the tokens of a sequence; here a row is a sequence"
             raise DataError(problem, file=path, fix="Leave out --order, or name --id COLUMN.")
+        if of_id is None and 2 * len({text_of(row[cells]) for row in grid.rows}) < len(grid.rows):
+            grid.notes.append(
+                "Each row is read as a sequence, and most are equal to others; if a row is a "
+                "token, name the column of its sequence with --id."
+            )
         result = [_tokens(row[cells]) for row in grid.rows]
         is_event = any(isinstance(item, list) and len(item) > 1 for item in result)
         result = [

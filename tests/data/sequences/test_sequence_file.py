@@ -111,3 +111,14 @@ def test_the_only_other_column_is_the_label_where_one_is_needed(tmp_path):
         read_sequence_file(two)
     one = written(tmp_path, "c.csv", "sequence,mutations,measured fitness\nACGT,2,0.4\n")
     assert read_sequence_file(one).labels == ["0.4"]
+
+
+def test_rows_that_may_be_tokens_are_noted(tmp_path):
+    rows = [f"c{k // 4},{'buy' if k % 3 else 'home'},{k // 4 % 2}" for k in range(16)]
+    path = tmp_path / "events.csv"
+    path.write_text("\n".join(["customer,event,label", *rows]))
+    events = read_sequence_file(path, sequence="event", label="label")
+    assert any("name the column of its sequence with --id" in note for note in events.notes)
+    events = read_sequence_file(path, sequence="event", label="label", id="customer")
+    assert len(events.sequences) == 4
+    assert not any("--id" in note for note in events.notes)
