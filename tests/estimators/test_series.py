@@ -38,7 +38,7 @@ def test_series_of_unequal_lengths_are_classified(fitted):
 
 
 def test_contributions_sum_to_the_score_and_stand_at_single_steps(fitted):
-    X, _ = drawn(6, seed=1)
+    X, _ = drawn(100, seed=1)
     X[0] = X[0][:, :1]
     X[1][0, 2:4] = np.nan
     for one, own in zip(X, fitted.explain(X), strict=True):
