@@ -16,7 +16,7 @@ from representer.estimators.explanation import Contribution, Explanation
 from representer.report import page as page_module
 from representer.report import write_report
 from representer.report.page import DRAWN, shown_entries, shown_entry
-from representer.report.pictures import MOST_ATOMS, draw_graph, draw_shares, positions
+from representer.report.pictures import MOST_ATOMS, draw_graph, draw_shares, positions, series
 from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the file)
 
 WORDS = ["not", "a", "<good>", "film"]
@@ -138,3 +138,11 @@ def test_the_first_objects_of_a_page_are_drawn():
 def test_the_training_loss_of_an_ensemble_is_that_of_one_member():
     row = page_module._per_member({"train_loss": 5.0, "valid_loss": 0.8}, 5)
     assert row == {"train_loss": 1.0, "valid_loss": 0.8}
+
+
+def test_the_axis_of_a_series_has_whole_steps():
+    values = np.cos(np.arange(19))
+    entry = {"series": {"0": values.tolist()}, "shown": [*range(19)], "by_step": values.tolist()}
+    figure = series.__wrapped__(5.0, entry).figure
+    for ax in figure.axes:
+        assert all(tick == round(tick) for tick in ax.get_xticks())

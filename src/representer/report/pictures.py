@@ -207,6 +207,8 @@ def series(width: float, entry: Mapping[str, Any]) -> Drawing:
     axes[1].axhline(0, color=BASELINE, linewidth=0.7)
     axes[1].set_ylabel("contribution")
     axes[1].set_xlabel("step")
+    for ax in axes:
+        ax.locator_params(axis="x", integer=True)
     axes[1].set_xlim(axes[0].get_xlim())
     return Drawing(figure, "The series, and the contribution of each step")
 
