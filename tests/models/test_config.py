@@ -159,3 +159,20 @@ def test_learned_static_gates_are_passed_to_the_linear_kernel() -> None:
     fixed = build_cell("linear-kernel", 3, 4, {})
     count = [sum(p.numel() for p in c.parameters()) for c in (cell, fixed)]
     assert count[0] > count[1]
+
+
+def test_order_and_decay_are_passed_to_the_string_kernel() -> None:
+    cell = build_cell("string-kernel", 3, 4, {"order": 3, "decay": "input"})
+    assert isinstance(cell, nn.StringKernelRNN)
+    assert (cell.order, cell.decay) == (3, "input")
+    usual = build_cell("string-kernel", 3, 4, {"order": 2, "decay": 0.5})
+    assert isinstance(usual, nn.StringKernelRNN)
+    assert (usual.order, usual.decay) == (2, 0.5)
+
+
+def test_every_option_is_passed_to_torch_lstm() -> None:
+    options = {"num_layers": 2, "dropout": 0.3, "bidirectional": True}
+    cell = build_cell("torch-lstm", 3, 4, options, batch_first=False)
+    assert isinstance(cell, torch.nn.LSTM)
+    assert (cell.num_layers, cell.dropout, cell.bidirectional) == (2, 0.3, True)
+    assert (cell.input_size, cell.hidden_size, cell.bias, cell.batch_first) == (3, 4, True, False)

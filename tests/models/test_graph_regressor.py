@@ -89,6 +89,14 @@ def test_initialization_like_the_authors_has_small_weights_and_zero_biases():
     assert bonds.std().item() == pytest.approx(6**-0.5, rel=0.15)
 
 
+def test_the_hidden_layer_is_a_relu_between_two_linear_maps():
+    model = GraphRegressionNetwork(GraphRegressorConfig(**TINY))
+    h = model.encode(*inputs_of(graphs()[0]))
+    first, last = model.head[0], model.head[3]
+    expected = torch.relu(h @ first.weight.T + first.bias) @ last.weight.T + last.bias
+    torch.testing.assert_close(model(*inputs_of(graphs()[0])), expected)
+
+
 def test_gine_uses_edge_features_only_with_edge_dim():
     graph = graphs()[0]
     with_edges, without = GINE(3, 4, 2, edge_dim=2), GINE(3, 4, 2)
@@ -121,3 +129,20 @@ def test_a_value_out_of_range_is_rejected(wrong):
     (name,) = wrong
     with pytest.raises(ArgumentError, match=f"^{name} is "):
         GraphRegressorConfig(3, **wrong)
+
+
+def test_options_are_passed_to_the_network_and_the_head():
+    model = GraphRegressionNetwork(
+        GraphRegressorConfig(3, network="random-walk", order=3, dropout=0.3)
+    )
+    assert model.network.order == 3
+    assert [m.p for m in model.head if isinstance(m, torch.nn.Dropout)] == [0.3]
+
+
+def test_compress_applies_asinh_to_the_sums_of_walks():
+    model, (data, *_) = (
+        GraphRegressionNetwork(GraphRegressorConfig(**TINY, compress=True)),
+        graphs(),
+    )
+    h = model.encode(*inputs_of(data))
+    torch.testing.assert_close(model(*inputs_of(data)), model.head(torch.asinh(h)))

@@ -104,6 +104,14 @@ def test_a_locked_mask_is_shared_by_all_steps_and_drawn_for_each_stream():
     assert not (mask[0] == mask[0, 0]).all()
 
 
+def test_raw_has_no_output_dropout():
+    network = model(output_dropout=0.5).train()
+    result = network(TOKENS)
+    left = result.features != 0
+    close(result.features[left], 2 * result.raw[left])
+    assert (result.raw != 0).all()
+
+
 def embed(network, tokens):
     return network.drop_words(network.embedding.weight, tokens)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
@@ -114,6 +115,15 @@ def test_whole_channels_are_dropped_and_the_others_scaled():
     torch.testing.assert_close(model(x), small()(x))
 
 
+def test_dropout_acts_before_the_last_layer():
+    model, x = small(dropout=0.5).train(), signal()
+    torch.manual_seed(1)
+    logits = model(x)
+    torch.manual_seed(1)
+    pooled = model.eval().encode(x)
+    torch.testing.assert_close(logits, model.head(F.dropout(pooled, 0.5, True)))
+
+
 @pytest.mark.parametrize(("changes", "message"), [
     ({"stride": 0}, "stride is 0; expected a positive integer"),
     ({"num_classes": 1}, "num_classes is 1; expected an integer of at least 2"),
@@ -142,6 +152,18 @@ def test_signals_of_another_shape_are_rejected(shape: tuple[int, ...]):
 def test_integer_signals_are_rejected():
     with pytest.raises(KindError, match=r"signal is torch\.int64; expected a floating-point"):
         small()(torch.zeros(2, 3, 12, dtype=torch.int64))
+
+
+def test_options_are_passed_to_the_cell():
+    config = SignalClassifierConfig(3, 2, 100.0, num_layers=2, free_phase=True, layer_norm=True)
+    cell = SignalNetwork(config).cell
+    assert (cell.num_layers, cell.layer_norm, cell.stride) == (2, True, 20)
+    assert cell.bank.sampling_rate == 100.0
+    fixed = SignalNetwork(SignalClassifierConfig(3, 2, 100.0, num_layers=2, layer_norm=True))
+    assert cell.bank.free_phase
+    assert not fixed.cell.bank.free_phase
+    dense = SignalNetwork(SignalClassifierConfig(3, 2, 100.0, filters="dense"))
+    assert dense.cell.bank.filters == "dense"
 
 
 # Predictions of a stream match those of whole windows.

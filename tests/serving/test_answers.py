@@ -253,6 +253,19 @@ def started() -> Iterator[Start]:
         process.stop()
 
 
+def test_a_call_that_takes_too_long_ends_the_process_and_the_next_one_starts_it(
+    started: Start,
+) -> None:
+    process = started(Toy)
+    process.start()
+    first = process.about["model"]["process"]
+    with pytest.raises(SlowError, match=r"took more than 0\.2 s"):
+        process.ask([Job("predict", b'{"inputs": ["hang"]}')], 0.2)
+    (reply,) = process.ask([Job("predict", b'{"inputs": [21]}')], 20)
+    assert reply.body == b'{"predictions":[42]}'
+    assert process.about["model"]["process"] != first
+
+
 def test_a_process_that_dies_is_said_and_started_again(started: Start) -> None:
     process = started(Toy)
     with pytest.raises(EndedError, match="exit code 7"):

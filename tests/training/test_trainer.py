@@ -118,6 +118,17 @@ def test_without_a_best_the_final_weights_are_the_model(tmp_path: Path) -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_an_evaluation_sees_the_model_without_dropout_and_gradients(tmp_path: Path) -> None:
+    seen = []
+
+    def evaluate(module: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        seen.append((module.training, torch.is_grad_enabled()))
+        return {"accuracy": 1.0}
+
+    fit(tmp_path, task=task(evaluate=evaluate))
+    assert seen == [(False, False)] * 3
+
+
 def test_seeds_decide(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         fit(tmp_path / name, seed=seed)
@@ -293,6 +304,17 @@ def test_a_model_in_evaluation_mode_is_trained_in_training_mode(
     fit(tmp_path / "run", task=task(loss=watched), network=network, epochs=2)
     assert modes
     assert all(modes)
+
+
+def test_checkpoints_are_also_saved_by_the_clock(tmp_path: Path) -> None:
+    kept = []
+
+    def load(indices: Any) -> Any:
+        kept.append(checkpoint.steps(tmp_path / "checkpoints"))
+        return INPUTS[indices], LABELS[indices]
+
+    fit(tmp_path, task=task(load=load), checkpoint_every_seconds=1e-9, epochs=1)
+    assert kept == [[0], [0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]
 
 
 def test_the_number_of_checkpoints_to_keep_is_configured(tmp_path: Path) -> None:

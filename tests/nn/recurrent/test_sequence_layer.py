@@ -151,6 +151,20 @@ def test_variational_dropout_has_one_mask_per_sequence(
     assert len(x[0].unique(dim=0)) > 1
 
 
+def test_variational_dropout_acts_before_every_layer_and_not_in_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    layer = build("RKM-LSTM", num_layers=2, variational_dropout=1.0)
+    seen = []
+    monkeypatch.setattr(layer, "_direction", _watched(layer, seen))
+    layer(batch())
+    assert [bool(x.any()) for x in seen] == [False, False]
+    seen.clear()
+    layer.eval()
+    layer(batch())
+    assert [bool(x.any()) for x in seen] == [True, True]
+
+
 @EVERY_KIND
 @looped("batch_first", [False, True])
 def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
