@@ -68,6 +68,17 @@ def test_ngram_contributions_are_divided_equally_among_tokens(kind, time, order,
     assert_close(influence(layer, x)[:, 0], expected, rtol=1e-10, atol=1e-13)
 
 
+def test_ngrams_of_several_lengths_are_sorted_together():
+    layer = string_layer(("multiply", False, 0.5), 3, 0, readout="sum", activation="relu")
+    x, v = sequence(6, 0), normal(6, 3, seed=1)
+    readout = string_readout(layer, x, v)
+    all_ngrams, few = readout.ngrams(0, 1000), readout.ngrams(0, 7)
+    sizes = [abs(term.contribution) for term in all_ngrams]
+    assert few == all_ngrams[:7]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {len(term.positions) for term in all_ngrams} == {1, 2, 3}
+
+
 def test_influence_sums_to_the_last_output_in_the_dtype_of_the_input():
     layer, x = StringKernelRNN(3, 4), torch.randn(5, 3, requires_grad=True)
     contributions = influence(layer, x)

@@ -67,6 +67,14 @@ def test_the_waveform_matches_the_formula():
     assert card.energy == pytest.approx(np.square(wave).sum())
 
 
+def test_amplitudes_of_opposite_sign_add_180_degrees_to_the_lag():
+    machine = layer()
+    set_wavelet(machine, 12.0, [0.0, 50.0, -120.0], [-1.0, 2.0, -3.0], beta=200.0)
+    card = first_card(machine)
+    np.testing.assert_allclose(card.lags, [0, -130, -120], atol=1e-9)
+    np.testing.assert_allclose(card.amplitudes, [1, 2, 3])
+
+
 @pytest.mark.parametrize("hertz", [-12.0, RATE - 12.0])
 def test_frequencies_above_half_the_rate_are_aliased_with_their_lags(hertz):
     machine = layer()

@@ -110,6 +110,11 @@ def test_the_penalties_match_sums_over_entries_and_steps() -> None:
     assert result.item() == pytest.approx(2.5 * ar + 0.7 * tar, rel=1e-12)
 
 
+def test_the_defaults_are_those_of_the_paper() -> None:
+    raw = torch.tensor([[[1.0]], [[4.0]]])
+    assert activation_regularization(raw / 2, raw).item() == 2 * (0.25 + 4) / 2 + 1 * 9
+
+
 def test_tar_is_zero_for_one_step() -> None:
     x = torch.full((1, 2, 3), 2.0)
     assert activation_regularization(x, x, 1, 1).item() == 4

@@ -172,6 +172,16 @@ def test_a_callable_output_function_matches_the_named_one(name):
     )
 
 
+@pytest.mark.parametrize("name", NONLINEARITIES)
+def test_the_definition_nests_q_as_printed(name):
+    """The newest similarity is in the outermost q, the oldest in the innermost."""
+    q, s = NONLINEARITIES[name].value, 0.3 * torch.randn(4, 2, dtype=torch.float64)
+    torch.testing.assert_close(
+        recurrent_kernel_definition(s, q), q(s[3] + q(s[2] + q(s[1] + q(s[0]))))
+    )
+    torch.testing.assert_close(recurrent_kernel_definition(s[:1], q), q(s[0]))
+
+
 def test_the_kernel_of_an_empty_sequence_is_0_even_if_q_of_0_is_not():
     k = recurrent_kernel_definition(torch.empty(0, 2, 3), NONLINEARITIES["polynomial"].value)
     assert torch.equal(k, torch.zeros(2, 3))

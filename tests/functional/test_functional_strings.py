@@ -111,6 +111,21 @@ def test_abab_by_hand(options: dict[str, Any], expected: list[float]):
     assert run(chain, [A, B, A, B], [A, B])[0] == pytest.approx(expected, abs=1e-14)
 
 
+def test_state_gates_and_highway_use_the_masked_state():
+    """One step from h = (1, 2) with k = (2, 0); the gates' products with x are 0, the others 1."""
+    chain = CHAINS["second_seen"]
+    z = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    h0, mask = z.new_tensor([[1, 2]]), z.new_tensor([[2, 0]])
+    c0, carry = z.new_tensor([[[0, 0], [4, 4]]]), z.new_tensor([[[10, 10]]])
+    weight = z.new_tensor([[0, 0], [1, 0]])  # unit 1 depends on unit 0 only
+    more = {"chain": chain, "weight": weight, "mask": mask, "carry": carry}
+    _, h, c = string_scan(z[None], h0, c0, **more)
+    lam = torch.sigmoid(z.new_tensor([0, 2]))
+    torch.testing.assert_close(c[0, 1], 4 * lam)  # c_1 was 0, so no bigram ends here
+    torch.testing.assert_close(c[0, 0], 1 - lam)
+    torch.testing.assert_close(h[0], 0.5 * mask[0] * torch.tanh(4 * lam) + 0.5 * 10)
+
+
 @EVERY_CHAIN
 @looped("cut", [1, 3])
 def test_a_sequence_in_parts_matches_the_whole_sequence(chain: StringChain, cut: int):
@@ -149,6 +164,18 @@ def test_beyond_its_length_a_sequence_has_zero_outputs_and_keeps_its_state(
         alone = string_scan(*start, chain=chain, reverse=reverse, **own)
         found = output[:length, b : b + 1], h[b : b + 1], c[b : b + 1]
         torch.testing.assert_close(found, alone)
+
+
+@EVERY_CHAIN
+def test_reverse_scans_the_reversed_sequence(chain: StringChain):
+    given = tensors(chain, (5, 2, 3), "", torch.float64)
+    backwards = {n: t.flip(0) if n in ("x", "carry") else t for n, t in given.items()}
+    results = []
+    for operands, reverse in ((given, True), (backwards, False)):
+        more = {n: t for n, t in operands.items() if n != "x"}
+        results.append(string_scan(operands["x"], chain=chain, reverse=reverse, **more))
+    (output, *final), (flipped, *last) = results
+    torch.testing.assert_close((output.flip(0), *final), (flipped, *last))
 
 
 claim = settings(deadline=None, max_examples=6)

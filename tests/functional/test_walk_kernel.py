@@ -7,7 +7,9 @@ import torch
 
 from representer.errors import ShapeError
 from representer.functional import (
+    local_kernel_definition,
     relabel,
+    walk_kernel_definition,
     walk_states,
     walks_end,
 )
@@ -30,6 +32,24 @@ BY_HAND = [
     (E1, P3, [3, 2, 1.5, 1]), (P3, T3, [4, 4, 4, 4]), (S4, T3, [5, 4, 5, 4]),
     (R2, R3, [0, -6, 0, 4.5]),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("G", "H", "values"), BY_HAND, ids=["E1", "P3", "S4", "R2"])
+def test_kernels_match_values_computed_by_hand(G, H, values):
+    similarities = G[0] @ H[0].T
+    for n, value in enumerate(values, start=1):
+        assert float(walk_kernel_definition(similarities, G[1], H[1], n, 0.5)) == value
+        assert float(local_kernel_definition(similarities, G[1], H[1], n, 0.5).sum()) == value
+
+
+def test_addition_instead_of_multiplication_and_an_activation():
+    one, edge = torch.ones(2, 2, dtype=F64), torch.tensor([[0], [1]])
+    added = local_kernel_definition(3 * one, edge, edge, 2, 0.5, combine="add")
+    assert added.tolist() == [[0, 0], [0, 4.5]]
+    squared = local_kernel_definition(
+        3 * one, edge, edge, 2, 0.5, activate=lambda K, j: K**2 + j - 1
+    )
+    assert squared.tolist() == [[0, 0], [0, 13.5]]
 
 
 # States, ends of walks and relabeling, on small graphs by hand.

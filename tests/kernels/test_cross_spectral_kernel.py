@@ -71,6 +71,26 @@ def test_windows_that_were_read_before_have_the_same_features():
     assert np.array_equal(model.transform(many), np.tile(model.transform(WINDOWS), (100, 1)))
 
 
+def test_power_and_lag_change_the_features_that_carry_their_names():
+    time = np.arange(100) / RATE
+    wave = np.sin(2 * np.pi * 10 * time)
+    noise = 0.1 * RNG.normal(size=(200, 3, 100))
+    strong, lagged = noise.copy(), noise.copy()
+    strong[:100, 1] += wave
+    lagged[:, 0] += wave
+    lagged[:100, 2] += np.sin(2 * np.pi * 10 * time - np.pi / 2)
+    lagged[100:, 2] += np.sin(2 * np.pi * 10 * time + np.pi / 2)
+    for windows, channels, part in (
+        (strong, (1,), "power"),
+        (lagged, (0, 2), "quarter cycle apart"),
+    ):
+        model = kernel().fit(windows)
+        features = model.transform(windows)
+        gap = np.abs(features[:100].mean(0) - features[100:].mean(0))
+        largest = model.features()[int(gap.argmax())]
+        assert largest[:3] == ((8.0, 13.0), channels, part)
+
+
 def test_silence_has_finite_features():
     windows = WINDOWS.copy()
     windows[0] = 0

@@ -3,6 +3,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -10,7 +11,11 @@ from hypothesis import settings
 from representer.errors import ArgumentError, KindError
 from representer.kernels import (
     DeepStringKernel,
+    Gaussian,
     InversePolynomial,
+    Linear,
+    Polynomial,
+    StringKernel,
 )
 
 claim = settings(deadline=None, max_examples=6)
@@ -41,6 +46,37 @@ def literal(x, y, orders, decays, activation):
                 weight = weight * below(a, b)
             total = total + weight
     return total
+
+
+@pytest.mark.parametrize("activation", [Gaussian(), Polynomial(2, 0.5), InversePolynomial()])
+@pytest.mark.parametrize("orders", [(1, 2), (2, 1), (2, 2), (1, 1, 2)])
+def test_every_entry_matches_the_recursion(activation, orders):
+    torch.manual_seed(0)
+    decays = (0.3, 0.4, 0.6)[: len(orders)]  # small enough for 1/(2 - K)
+    X = draw([3, 0, 4, 1], scale=0.3)
+    gram = DeepStringKernel(orders, decays, activation)(X)
+    expected = [[literal(x, y, orders, decays, activation) for y in X] for x in X]
+    torch.testing.assert_close(gram, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_one_layer_equals_the_string_kernel_and_two_linear_layers_filter_twice():
+    X = draw([3, 0, 5])
+    for options in ({}, {"combine": "add"}, {"normalized": "exact"}, {"normalized": True}):
+        deep = DeepStringKernel((2,), 0.7, **options)(X)
+        torch.testing.assert_close(deep, StringKernel(2, 0.7, **options)(X))
+    words = ["abca", "", "ca"]
+    np.testing.assert_allclose(
+        DeepStringKernel((3,), base="delta")(words), StringKernel(3, base="delta")(words)
+    )
+    filtered = []
+    for x in X:
+        c = torch.zeros(len(x) + 1, 2, dtype=torch.float64)
+        for t in range(len(x)):
+            c[t + 1] = 0.7 * c[t] + x[t]
+        filtered.append(c[1:])
+    torch.testing.assert_close(
+        DeepStringKernel((1, 2), (0.7, 0.4), Linear())(X), StringKernel(2, 0.4)(filtered)
+    )
 
 
 def test_the_default_activation_is_that_of_lemma_1_and_rejects_large_values():

@@ -122,6 +122,17 @@ def test_a_damaged_block_is_recomputed_also_below_the_diagonal(tmp_path, counted
     np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
 
 
+@pytest.mark.parametrize("size", [0, 60, 128, 300, 128 + 8 * 13 * 13 - 1, 128 + 8 * 13 * 13 + 8])
+def test_a_file_of_the_wrong_size_is_recomputed(tmp_path, counted, size):
+    path = tmp_path / "k.npy"
+    gram(kernel, X, out=path, block=5)
+    os.truncate(path, size)
+    calls, matrix = counted(kernel, X, out=path, block=5)
+    assert calls == 6
+    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
+    assert counted(kernel, X, out=path, block=5)[0] == 0
+
+
 def test_a_matrix_in_use_survives_the_recomputation_of_its_file(tmp_path, monkeypatch):
     matrix, expected = gram(kernel, X, out=tmp_path / "k.npy", block=5), kernel(X)
     values = jobs.attempted

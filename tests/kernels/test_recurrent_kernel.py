@@ -82,6 +82,20 @@ def test_sequences_are_aligned_from_their_last_steps():
 
 
 @pytest.mark.parametrize("q", MERCER)
+def test_a_reference_is_compared_with_every_window(q):
+    (x,), (reference,) = draw([5]), draw([2])
+    k = torch.zeros((), dtype=torch.float64)
+    for t in range(5):
+        a, b = window(x, t, 2, 2), reference.flip(0).flatten()
+        if q == "gaussian":
+            k = torch.exp(a @ b / (a.norm() * b.norm()) - 1 + (k - 1 if t else 0))
+        else:
+            k = NONLINEARITIES[q].value(a @ b + k)
+    kernel = RecurrentKernel(q, filter_length=2, dilation=2, repeat=True)
+    torch.testing.assert_close(kernel([x], [reference])[0, 0], k)
+
+
+@pytest.mark.parametrize("q", MERCER)
 @pytest.mark.parametrize("repeat", [False, True])
 def test_gradients_match_numerical_gradients(q, repeat):
     kernel = RecurrentKernel(q, filter_length=2, repeat=repeat)

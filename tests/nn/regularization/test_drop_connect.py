@@ -279,6 +279,13 @@ def test_a_feature_is_dropped_at_every_step_or_at_none() -> None:
     assert (y[0] == 0).double().mean().item() == pytest.approx(0.4, abs=0.062)
 
 
+def test_masks_differ_between_sequences_and_calls() -> None:
+    layer, x = LockedDropout(0.5), torch.ones(2, 5, 64)
+    first, second = layer(x), layer(x)
+    assert not (first[:, 0] == first[:, 1]).all()
+    assert not (first == second).all()
+
+
 def test_the_gradient_uses_the_mask_of_the_output() -> None:
     x = torch.randn(3, 4, 5, requires_grad=True)
     y = LockedDropout(0.5)(x)

@@ -45,6 +45,18 @@ def test_the_layer_matches_two_convolutions_of_torch_with_one_as_the_gate():
     torch.testing.assert_close(layer(x)[0], expected.permute(2, 0, 1))
 
 
+def test_the_candidate_does_not_depend_on_the_previous_output():
+    layer = build("RAN")
+    assert "candidate" not in layer.recurrent()
+    with torch.no_grad():
+        assert layer.cell.biased_gates == ("input", "forget")
+        for gate, value in zip(layer.bias_l0.chunk(2), (800.0, -800.0), strict=True):
+            gate.fill_(value)  # open and closed
+    x = batch()
+    expected = x @ layer.filters()["candidate"][..., 0].T
+    torch.testing.assert_close(layer(x)[0], expected)
+
+
 # The recurrent additive network.
 
 
@@ -61,6 +73,11 @@ def test_the_elementwise_recurrence_and_the_general_one_agree():
     x = batch(40)
     torch.testing.assert_close(general(x)[0], quick(x)[0])
     torch.testing.assert_close(general(x)[1].c, quick(x)[1].c)
+
+
+def test_without_an_output_gate_the_output_is_tanh_of_the_cell():
+    output, state = build("Linear Kernel")(batch())
+    torch.testing.assert_close(output[-1], state.c[0].tanh())
 
 
 def test_learned_static_gates_are_parameters_and_fixed_ones_are_not():

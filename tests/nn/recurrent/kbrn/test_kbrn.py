@@ -100,6 +100,17 @@ def test_running_statistics_are_means_at_first_and_moving_averages_later():
     assert norm.batches.tolist()[:2] == [7, 0]
 
 
+def test_steps_beyond_those_of_training_use_the_last_statistics():
+    layer = build("normalized")
+    norm = layer.step_norm_l0
+    with torch.no_grad():
+        norm.running[:, TIME:] = float("nan")  # must not be read
+    longer = layer(batch(TIME + 5))[0]
+    assert longer.isfinite().all()
+    by_rows = norm.rows(torch.zeros(1, dtype=torch.int64), TIME + 5)[:, :, 0]
+    assert all(torch.equal(by_rows[:, t], norm.running[:, TIME - 1]) for t in range(TIME, TIME + 5))
+
+
 def test_each_step_has_its_own_statistics_in_evaluation():
     layer, x = build("normalized"), batch()
     expected = layer(x)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from looped import looped
 from representer import nn
 from representer.errors import KindError
-from representer.functional import ngram_product_definition
+from representer.functional import ngram_product_definition, wavelet_filters
 from representer.nn.recurrent.filters import WaveletFilters
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 
@@ -130,6 +131,18 @@ def test_the_number_of_parameters_does_not_depend_on_n(name: str, count: int, n:
     assert sum(p.numel() for p in layer.parameters()) == count
     free = nn.TABLE1[name](11, 30, bias=False, filters="wavelet", filter_length=n, free_phase=True)
     assert sum(p.numel() for p in free.parameters()) == count + 30 * len(layer.filters())
+
+
+def test_wavelets_are_reported_in_hertz_and_seconds():
+    layer = nn.RKMLSTM(2, 3, filters="wavelet", filter_length=20, sampling_rate=200.0)
+    wavelets = layer.wavelets()["input"]
+    assert [tuple(part.shape) for part in wavelets] == [(3, 2), (3,), (3, 2), (3,)]
+    per_sample = wavelet_filters(
+        wavelets.amplitude, wavelets.frequency / 200, wavelets.phase, wavelets.decay / 200**2, 20
+    )
+    torch.testing.assert_close(per_sample, layer.filters()["input"])
+    hertz = wavelets.frequency / (2 * math.pi)
+    assert ((hertz >= 0) & (hertz <= 200 / (2 * math.pi))).all()  # as drawn: 0 to 32 Hz
 
 
 def test_layers_with_dense_filters_have_no_wavelets():
