@@ -31,6 +31,14 @@ INK, MODEL, ROW = "#808080", "#3b82c4", "#d9822b"
 Layers = list[list[str]]  # packages side by side, the top layer first
 Stations = list[tuple[str, list[str]]]  # a package, and the files of it that the row passes
 
+DECISIONS = {
+    "which rows train, validate and test": ("tasks/objects.py", "divided"),
+    "the weights of kernel and network": ("estimators/halves.py", "Pool.fit"),
+    "whether a run folder is what was written": ("storage/run.py", "RunFiles._verify"),
+    "which backend computes an operator": ("ops/op.py", "Op.choose"),
+    "which column holds the texts": ("data/tables/columns.py", "guess_text"),
+}
+
 
 def layers() -> Layers:
     """Return the layers of the first contract of lint-imports, without the package's name."""
@@ -136,13 +144,12 @@ The row is followed as text. As numbers it goes on through `models`, `nn`, `ops`
         "", "## A kernel that becomes its network", "",
         "`StringKernel(2).network(4, 8)` and the `.kernel` of the result; `duality` sees both.",
         "", "| | where | files |", "| --- | --- | --- |", *as_table(way(DUALITY)),
+        "", "## Where it is decided", "",
+        "| what | function |", "| --- | --- |",
+        *(f"| {what} | `{function}` in `{file}` |" for what, (file, function) in decisions()),
         "", "## Where to add something", "",
-        "| to add | write |", "| --- | --- |",
-        "| a cell | one line in `functional/rkm.py`, its class in `nn/recurrent/cells.py` |",
-        "| a kernel | a file in `kernels/`, an example in `kernels/examples.py` |",
-        "| a reader | a file in `data/tables/`, its suffix in `data/tables/files.py` |",
-        "| a task | an estimator, a file in `tasks/`, a line of `tasks/registry.py` |",
-        "", "`CONTRIBUTING.md` says what follows from each by itself, such as tests and help.", "",
+        "`CONTRIBUTING.md` has a table of the files to write for a cell, a kernel, a reader or a "
+        "task, and of what follows from each by itself, such as tests and help.", "",
     ]  # fmt: skip
     packages = ["## The packages, and what each imports", "", "| package | what it is | imports |",
                 "| --- | --- | --- |"]  # fmt: skip
@@ -152,6 +159,18 @@ The row is followed as text. As numbers it goes on through `models`, `nn`, `ops`
         own = ", ".join(f"`{each}`" for each in order if each in imported.get(name, ())) or "–"
         packages.append(f"| `{name}` | {summary(file)} | {own} |")
     return "\n".join([head, *table, *walks, *packages]) + "\n"
+
+
+def decisions() -> list[tuple[str, tuple[str, str]]]:
+    """Return what is decided, and the file and the function that decide it.
+
+    Raises:
+        ValueError: If a file does not define its function.
+    """
+    for file, function in DECISIONS.values():
+        if f"def {function.rpartition('.')[2]}(" not in (SRC / file).read_text("utf-8"):
+            raise ValueError(f"{file} does not define {function}")
+    return list(DECISIONS.items())
 
 
 def as_table(stations: Stations) -> list[str]:
