@@ -29,6 +29,14 @@ def test_scale_and_noise_are_found_again(scale, noise):
     assert shares == {str(level): pytest.approx(level, abs=0.03) for level in Z}
 
 
+def test_members_that_agree_leave_the_noise_alone():
+    answers, _, truth = made(0.0, 1.0)
+    found = calibrate(answers, np.zeros_like(answers), truth)
+    assert found.scales == (0.0,)
+    errors = ((answers - truth) ** 2).mean()
+    assert found.noises[0] == pytest.approx(errors, rel=0.1)
+
+
 def test_each_target_has_its_own_and_missing_values_do_not_count():
     (a, v, t), (b, w, u) = made(1.0, 0.1), made(1.0, 10.0)
     t[::2] = np.nan

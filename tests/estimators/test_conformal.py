@@ -13,6 +13,8 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier, TextRegressor, load
 from representer.estimators.conformal import (
     Conformal,
+    class_scores,
+    number_scores,
 )
 from representer.estimators.targets import Classes, ClassTable, Numbers, splits_of
 from representer.report.page import Column, Predictions, figures_by_target
@@ -53,6 +55,17 @@ def test_sets_of_labels_contain_the_truth_as_often_as_they_say():
     assert_is_level(coverage)
 
 
+@pytest.mark.slow
+def test_intervals_contain_the_truth_as_often_as_they_say():
+    coverage = []
+    for seed in SPLITS:
+        X, _, values = made(seed, TRAIN + TEST)
+        model = TextRegressor(**KERNEL, conformal=LEVEL, random_state=seed)
+        low, high = model.fit(X[:TRAIN], values[:TRAIN]).predict_interval(X[TRAIN:])
+        coverage.append(np.mean((low <= values[TRAIN:]) & (values[TRAIN:] <= high)))
+    assert_is_level(coverage)
+
+
 def test_scores_of_new_rows_are_below_the_quantile_with_the_exact_probability():
     rng, level, count = np.random.default_rng(0), 0.8, 90
     scores = rng.exponential(size=(4000, count))
@@ -70,6 +83,24 @@ def test_the_quantile_is_the_smallest_that_covers_one_row_more_than_its_share(le
     share = (count + 1) * level
     assert (scores <= found).sum() >= share - 1e-9
     assert (scores < found).sum() < share - 1e-9
+
+
+def test_scores_are_those_of_the_known_rows_of_each_target():
+    tables = [np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([[0.2, 0.8], [0.5, 0.5]])]
+    first, second = class_scores(tables, np.array([[0.0, np.nan], [0.0, 1.0]]))
+    np.testing.assert_allclose(first, [0.1, 0.6])
+    np.testing.assert_allclose(second, [0.5])
+    means, deviations = np.array([[1.0, 2.0], [3.0, 4.0]]), np.full((2, 2), 2.0)
+    first, second = number_scores(means, deviations, np.array([[2.0, np.nan], [3.0, 0.0]]))
+    np.testing.assert_allclose(first, [0.5, 0.0])
+    np.testing.assert_allclose(second, [2.0])
+
+
+def test_sets_have_the_classes_of_at_least_the_least_probability():
+    (sets,) = Conformal(0.9, (0.7,), (9,)).sets([np.array([[0.5, 0.35, 0.15], [0.8, 0.1, 0.1]])])
+    assert sets.tolist() == [[True, True, False], [True, False, False]]
+    (empty,) = Conformal(0.9, (0.1,), (9,)).sets([np.array([[0.5, 0.5]])])
+    assert not empty.any()
 
 
 @pytest.mark.parametrize(("count", "expected"), [(50, 15), (200, 60), (400, 100), (5000, 500)])
@@ -377,6 +408,16 @@ def test_cross_conformal_sets_contain_each_class_at_least_as_often_as_they_say(t
     loaded = load(tmp_path / "run")
     assert loaded.conformal_ == model.conformal_
     assert loaded.predict_set(X[90:99]) == model.predict_set(X[90:99])
+
+
+def test_several_targets_are_cross_calibrated_each_by_itself():
+    X, labels, values = made(0, 60)
+    table = np.stack([labels, np.where(values > 0, "x", "y")], axis=1).astype(object)
+    model = TextClassifier(**KERNEL, conformal=0.8, calibration="cross").fit(X, table)
+    assert model.conformal_.counts == (60, 60)
+    assert all(q < 1 for q in model.conformal_.quantiles)
+    numbers = TextRegressor(**KERNEL, conformal=0.8, calibration="cross")
+    assert numbers.fit(X, np.stack([values, -values], 1)).conformal_.counts == (60, 60)
 
 
 def test_a_class_of_one_row_is_outside_the_sets_of_the_model_without_it():

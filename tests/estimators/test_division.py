@@ -105,6 +105,14 @@ def test_a_saved_state_continues_bit_for_bit(cell):
     assert torch.equal(model(tokens[5:], again.value).features, model(tokens[5:], first).features)
 
 
+def test_a_detached_state_has_no_past_and_the_same_values():
+    state = small_model()(torch.zeros(3, 2, dtype=torch.int64)).state
+    cut = detached(state)
+    assert any(tensor.requires_grad for tensor in flat(state))
+    assert not any(tensor.requires_grad for tensor in flat(cut))
+    assert all(torch.equal(a, b) for a, b in zip(flat(state), flat(cut), strict=True))
+
+
 def test_no_state_is_saved_as_none():
     carried = CarriedState(lambda rows: pytest.fail("asked"))
     assert carried.state_dict() is None

@@ -36,6 +36,21 @@ from representer.nn import path_graph
 NETWORK = {**SMALL, "answer": "network"}
 
 
+@pytest.mark.parametrize("network", ["wl", "random-walk"])
+@pytest.mark.parametrize("decay", [0.5, "learned"])
+def test_contributions_of_walks_and_baseline_sum_to_the_score(network, decay):
+    parameters = {**NETWORK, "epochs": 2, "network": network, "decay": decay, "order": 3}
+    model = GraphClassifier(**parameters, members=2, dropout=0.2).fit(GRAPHS, LABELS)
+    (explanation,) = model.explain(GRAPHS[5:6])
+    total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
+    assert total == pytest.approx(explanation.score, abs=1e-9)
+    assert explanation.prediction == model.predict(GRAPHS[5:6])[0]
+    walks = {c.where for c in explanation.contributions}
+    assert (0, 1, 2) in walks
+    assert (2, 1, 2) in walks
+    assert all(len(walk) == 3 for walk in walks)
+
+
 def test_contributions_of_both_halves_name_subtrees_and_walks():
     model = with_both(fitted("GraphClassifier"))
     assert 0 < model.share_["kernel"] < 1
@@ -100,6 +115,20 @@ def test_units_of_a_trained_network_evaluate_the_kernel_of_a_dense_graph(decay):
     graph.x = graph.x.double()
     values = layer.kernel([graph], [path_graph(walk) for walk in layer.references()])
     torch.testing.assert_close(layer(graph.x, graph.edge_index), values, rtol=1e-10, atol=0)
+
+
+def test_the_kernel_alone_learns_what_the_labels_tell():
+    model = GraphClassifier(**SMALL, answer="kernel").fit(GRAPHS, LABELS)
+    assert model.score(GRAPHS, LABELS) == 1
+    numbers = GraphRegressor(**SMALL, answer="kernel").fit(GRAPHS, NUMBERS)
+    assert numbers.score(GRAPHS, NUMBERS) > 0.95
+    assert numbers.machine_ is not None
+    near, far = (
+        numbers.machine_.moments(read_graphs([one]))[1].item()
+        for one in (GRAPHS[4], labeled(40, "b"))
+    )
+    assert far > 2 * near > 0
+    assert (numbers.predict(GRAPHS[:3], return_std=True)[1] > 0).all()
 
 
 def test_logits_of_members_are_averaged():

@@ -48,6 +48,17 @@ def scores_of(model, texts):
     return np.concatenate([scores for scores, _ in model.checked_moments(texts)], axis=1)
 
 
+def test_contributions_sum_to_the_score_and_name_their_part(fitted):
+    for text, one in zip(TEXTS[:20], fitted.explain(TEXTS[:20]), strict=True):
+        total = one.baseline + sum(c.contribution for c in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-9)
+        chances = np.log(fitted.predict_proba([text])[0])
+        assert one.score == pytest.approx(chances.max() - chances.mean(), rel=1e-4, abs=1e-6)
+    parts = {c.part for c in one.contributions}
+    weights = {"kernel": fitted.pool_.kernel, "network": fitted.pool_.network}
+    assert parts == {part for part, weight in weights.items() if weight > 0}
+
+
 def test_steps_of_the_network_are_of_the_class_that_both_parts_predict():
     model = TextClassifier(**SMALL).fit(TEXTS, LABELS)
     if model.part("network").predict(TEXTS[:1]) == model.predict(TEXTS[:1]):
@@ -132,6 +143,16 @@ def test_texts_without_a_common_ngram_are_regressed_to_their_mean(tmp_path):
         np.testing.assert_allclose(load(tmp_path / "run").predict(["a new one"]), 4.5)
 
 
+def test_a_saved_estimator_predicts_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    assert np.array_equal(loaded.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
+    assert loaded.explain(TEXTS[:2]) == fitted.explain(TEXTS[:2])
+    assert loaded.share_ == fitted.share_
+    assert (loaded.kernel_ is None) == (fitted.answer == "network")
+    assert (loaded.network_ is None) == (fitted.answer == "kernel")
+
+
 def test_both_is_the_weighted_sum_of_the_two_scores():
     both = TextClassifier(**SMALL).fit(TEXTS, LABELS)
     network = TextClassifier(**SMALL, answer="network").fit(TEXTS, LABELS)
@@ -152,6 +173,30 @@ def test_the_weights_are_found_on_the_validation_part():
     assert model.pool_.network_loss == pytest.approx(expected, rel=1e-9)
     best = min(row["valid_loss"] for row in model.history_)
     assert model.pool_.network_loss == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["kernel", "network"])
+def test_a_part_of_both_predicts_as_the_estimator_that_has_only_this_part(answer):
+    both = TextClassifier(**SMALL).fit(TEXTS, LABELS)
+    alone = TextClassifier(**SMALL, answer=answer).fit(TEXTS, LABELS)
+    part = both.part(answer)
+    assert np.array_equal(part.predict_proba(TEXTS), alone.predict_proba(TEXTS))
+    assert not np.array_equal(part.predict_proba(TEXTS), both.predict_proba(TEXTS))
+    assert (part.answer, both.answer) == (answer, "both")
+    assert part.share_ == alone.share_
+    numbers = TextRegressor(**SMALL).fit(TEXTS, NUMBERS).part(answer)
+    expected = TextRegressor(**SMALL, answer=answer).fit(TEXTS, NUMBERS)
+    got, wanted = (one.predict(TEXTS[:9], return_std=True) for one in (numbers, expected))
+    assert np.array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("answer", ["kernel", "network"])
+def test_a_saved_part_of_a_regressor_predicts_the_same(answer, tmp_path):
+    part = TextRegressor(**SMALL).fit(TEXTS, NUMBERS).part(answer)
+    part.save(tmp_path / "run")
+    got, wanted = (one.predict(TEXTS, return_std=True) for one in (load(tmp_path / "run"), part))
+    assert np.array_equal(got, wanted)
 
 
 def test_an_estimator_returns_itself_as_its_own_part_and_refuses_one_that_it_lacks(fitted):
@@ -186,6 +231,31 @@ def test_numbers_are_predicted_with_a_deviation(answer):
 def test_an_unknown_answer_is_refused():
     with pytest.raises(ArgumentError, match="answer is 'all'; expected one of both, kernel"):
         TextClassifier(answer="all").fit(TEXTS, LABELS)
+
+
+@pytest.mark.slow
+def test_each_target_has_a_machine_of_its_known_rows():
+    labels = np.array([[label, label] for label in LABELS], dtype=object)
+    labels[::3, 1] = None
+    model = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, labels)
+    assert model.score(TEXTS, labels) > 0.95
+    known = [row for row in range(len(TEXTS)) if row % 3]
+    alone = TextClassifier(**SMALL, answer="kernel").fit(
+        [TEXTS[row] for row in known], [LABELS[row] for row in known]
+    )
+    assert len(model.targets_) == 2
+    assert model.targets_[1].machine.kernel.width <= model.targets_[0].machine.kernel.width
+    np.testing.assert_allclose(
+        model.predict_proba(TEXTS)[1], alone.predict_proba(TEXTS), atol=0.2
+    )  # C is found on other rows
+    numbers = np.stack([NUMBERS, 100 * NUMBERS], axis=1)
+    numbers[1::2, 0] = np.nan
+    regressor = TextRegressor(**SMALL | {"epochs": 30}).fit(TEXTS, numbers)
+    mean, deviation = regressor.predict(TEXTS, return_std=True)
+    np.testing.assert_allclose(mean[:, 1], 100 * NUMBERS, atol=50)
+    kernel = TextRegressor(**SMALL, answer="kernel").fit(TEXTS, numbers).predict(TEXTS)
+    np.testing.assert_allclose(kernel[:, 1], 100 * NUMBERS, rtol=0.01)
+    assert (deviation > 0).all()
 
 
 def test_few_validation_objects_leave_the_choice_of_c_to_folds():
@@ -412,6 +482,16 @@ def test_the_stack_is_never_worse_than_its_better_half(kind, count, find):
         assert stacked == pytest.approx(pool.loss), (first, second)
 
 
+@pytest.mark.parametrize("kind", ["two classes", "five classes", "numbers"])
+@pytest.mark.parametrize("other", ["diverged", "constant", "reversed"])
+def test_a_half_that_is_right_carries_the_prediction_beside_one_that_tells_nothing(kind, other):
+    target, values, right = planted(kind, 40)
+    good = HALVES["perfect"](right, np.random.default_rng(1))
+    bad = HALVES[other](right, np.random.default_rng(2))
+    assert Pool.fit(target, good, bad, values).share > 0.95
+    assert Pool.fit(target, bad, good, values).share < 0.05
+
+
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3, 1e6])
 def test_two_halves_are_both_kept_whatever_the_scale_of_one(size):
     target, values, right = planted("five classes", 400)
@@ -422,6 +502,15 @@ def test_two_halves_are_both_kept_whatever_the_scale_of_one(size):
     assert pool.share == pytest.approx(expected.share, abs=0.15)
     assert pool.loss == pytest.approx(expected.loss, rel=0.1)
     assert 0.3 < expected.share < 0.7
+
+
+def test_the_prior_of_equal_weights_yields_to_the_better_half():
+    """With 4 examples' worth of it, the loss of both would be above that of the kernel."""
+    target, values, right = planted("two classes", 10)
+    kernel = right + 0.1 * np.random.default_rng(0).standard_normal(right.shape)
+    weak = right / 20 + np.random.default_rng(1).standard_normal(right.shape)
+    pool = Pool.fit(target, kernel, weak, values)
+    assert pool.loss <= pool.kernel_loss < pool.network_loss
 
 
 @pytest.mark.parametrize("find", [Pool.fit, Pool.unvalidated])

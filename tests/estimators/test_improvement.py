@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from fitted_examples import MOLECULES, RATE, fitted, windows
+from fitted_examples import MOLECULES, fitted
 from scipy import sparse
 from scipy.integrate import quad
 from scipy.stats import norm
+from tests.estimators.test_signal import RATE, windows
 
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier
 from representer.estimators.improvement import choose, expected_improvement, suggestions
+from representer.tasks import drift
 from representer.tasks.drift import compare_sets
 
 POOL = ["CCCCCCCCCCCCCCO", "OCCCCCCCCCCCCCC", "CCO", "CCCCCCCCCCCCCCN", "CCCCCCCCCC", "C"]
@@ -214,3 +216,11 @@ def test_what_one_set_alone_has_comes_first():
     assert (named["red"].first, named["red"].second) == pytest.approx((1, 0))
     assert named["blue"].summand > 0 < named["red"].summand
     assert found.test.p_value < 0.05
+
+
+def test_differences_at_the_end_of_a_file_are_found(monkeypatch):
+    monkeypatch.setattr(drift, "EXPLAINED", 4)
+    second = ["a red cat"] * 6 + ["a blue cat"] * 6
+    found = compare_sets(TextClassifier(), ["a red cat"] * 12, second, permutations=9, seed=0)
+    blue = next(one for one in found.differences if one.what == "blue")
+    assert (blue.first, blue.second) == pytest.approx((0, 0.5))

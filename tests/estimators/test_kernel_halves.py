@@ -11,6 +11,7 @@ pytest.importorskip("torch_geometric")
 
 import networkx as nx
 import torch
+from sklearn.model_selection import GridSearchCV
 
 from drawn_trees import tree
 from representer.errors import ArgumentError, DataError
@@ -88,6 +89,12 @@ def test_a_kernel_with_a_module_is_used_but_not_saved(tmp_path):
         model.save(tmp_path / "run")
 
 
+def test_grid_search_over_the_parameters_of_the_kernel():
+    model = GraphClassifier(kernel=RandomWalkKernel(2), **SMALL | {"answer": "kernel"})
+    search = GridSearchCV(model, {"kernel__order": [1, 2]}, cv=2).fit(GRAPHS, LABELS)
+    assert search.best_params_ == {"kernel__order": 2}
+
+
 def test_without_a_kernel_both_halves_are_as_before():
     assert issubclass(GraphClassifier, KernelHalves)
     assert type(GraphClassifier(**SMALL).fit(GRAPHS, LABELS).kernel_).__name__ == "SubtreeKernel"
@@ -152,6 +159,14 @@ def test_both_halves_learn_and_are_explained_by_their_nodes(halves, answer):
     assert named in {part.what for part in one.contributions}
 
 
+def test_it_is_saved_with_its_kernel(halves, tmp_path):
+    model, X, *_ = halves
+    model.save(tmp_path / "run")
+    again = GraphClassifier.load(tmp_path / "run")
+    assert repr(again.kernel) == repr(model.kernel)
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-6)
+
+
 def test_all_forms_of_a_tree_are_read_alike(of_trees):
     graph = tree_of(TREES[3])
     coded = of_trees.inputs_.nodes.labels
@@ -184,6 +199,12 @@ def test_a_regressor_of_trees_with_features_of_their_nodes():
     y = TreeKernel(1)(X, X[:1])[:, 0].numpy()
     model = GraphRegressor(kernel=TreeKernel(1), **SMALL | {"answer": "kernel"}).fit(X, y)
     assert model.score(X, y) > 0.99
+
+
+def test_grid_search_over_a_kernel_of_trees():
+    model = GraphClassifier(kernel=TreeKernel(1), **SMALL | {"answer": "kernel"})
+    search = GridSearchCV(model, {"kernel__order": [1, 2]}, cv=2).fit(TREES, OF_TREES)
+    assert search.best_params_ == {"kernel__order": 2}
 
 
 def test_the_network_of_trees_takes_written_trees_too():

@@ -60,6 +60,13 @@ def test_a_threshold_has_the_largest_f1_on_many_examples():
         assert f1_score(truth[:, k], chances[:, k] > threshold) >= max(grid) - 0.01
 
 
+def test_few_examples_do_not_move_a_threshold():
+    target = LabelSets(("a", "b"), is_table=False)
+    truth = np.array([[1.0, 0.0], [0.0, 1.0]])
+    logits = np.array([[2.0, -2.0], [-2.0, 2.0]])
+    assert target.thresholds(logits, truth) == (0.5, 0.5)
+
+
 @pytest.mark.parametrize(("y", "message"), [
     ([["a"], "b", ["a", "b"]], r"y\[1\] is 'b' of type str. Pass a list of labels"),
     ([["a", ["b"]], ["b"]], r"y\[0\] has \['b'\], which is no label.*hierarchies are left out"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from functools import partial
 
@@ -14,7 +16,8 @@ from fitted_examples import LANGUAGE as SMALL
 from fitted_examples import LINES, fitted
 from sklearn.exceptions import NotFittedError
 
-from language_samples import small_model
+from language_samples import made_up_text, small_model
+from representer import estimators
 from representer.data.language import count_tokens
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import LanguageModel, language_training
@@ -34,6 +37,18 @@ TEXT = "".join(f"{line}\n" for line in LINES)
 @pytest.fixture
 def model() -> LanguageModel:
     return fitted("LanguageModel")
+
+
+def test_it_learns_which_word_follows(model):
+    assert model.tokens_[:2] == ("<eos>", "<unk>")
+    # 2.86 from the token before alone: 1 of 8 is one of 4; else <eos> 1 of 7 times, or one of 2
+    assert model.perplexity(made_up_text(40, seed=1)) < 2.86
+    assert model.score(TEXT) == pytest.approx(-np.log(model.perplexity(TEXT)))
+    chances = model.predict_proba(["a", "a b\nd"])
+    np.testing.assert_allclose(chances.sum(1), 1)
+    following = {model.tokens_[k] for k in chances[1].argsort()[-2:]}
+    assert following == {"a", "b"}
+    assert model.predict(["a", "a b\nd"]).tolist()[1] in following
 
 
 def test_a_text_is_a_string_a_path_or_lines(tmp_path):
@@ -118,6 +133,16 @@ def test_what_has_no_contributions_says_so():
     adaptive = LanguageModel(**small, cutoffs=(3,)).fit(TEXT)
     with pytest.raises(KindError, match="without cutoffs"):
         adaptive.explain(["a"])
+
+
+def test_parameters_that_are_lists_are_saved(tmp_path):
+    LanguageModel(**SMALL, epochs=1, cutoffs=[3, 4]).fit(TEXT).save(tmp_path / "run")
+    assert estimators.load(tmp_path / "run").cutoffs == (3, 4)
+    warm = LanguageModel(**SMALL, epochs=1, warm_start=str(tmp_path / "run"))
+    with pytest.raises(ArgumentError, match=r"warm_start is .*; expected a run whose network has"):
+        warm.fit(TEXT)
+    with pytest.raises(ArgumentError, match="level is 'char'; expected 'word', as in"):
+        warm.set_params(level="char").fit(TEXT)
 
 
 def test_a_vocabulary_of_another_size_than_the_network_is_refused(model, tmp_path):
@@ -216,6 +241,32 @@ def test_this_system_says_more_than_nothing():
     assert free is None or machine / 500 < free <= machine
 
 
+_READ = """
+import resource, torch
+from representer.estimators.language_training import NetworkPredictor, log_likelihoods
+from representer.models import LanguageNetwork, LanguageModelConfig
+
+sizes = LanguageModelConfig(vocabulary_size=10_000, embedding_size=100, hidden_size=100)
+predictor = NetworkPredictor(LanguageNetwork(sizes).eval())
+
+def most(tokens):
+    log_likelihoods(predictor, torch.zeros(tokens, dtype=torch.long))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB
+
+print(most(1_000), most(4_000))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks of memory have another unit")
+def test_a_longer_text_takes_no_more_memory():
+    """A part has 20 MB in float64; the little that was kept of each once held 70 MB of memory."""
+    ran = subprocess.run([sys.executable, "-c", _READ], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    short, long = map(int, ran.stdout.split())
+    assert long - short < 70 * 2**10  # KiB; it was 210 * 2**10
+
+
 # Drawing tokens: by their probabilities, repeatably, in constant memory.
 
 
@@ -262,6 +313,11 @@ def test_top_p_draws_from_the_likeliest_that_reach_it():
     assert found == set(tokens[:3].tolist())
     tiny = {next(generate([0, 3], 1, top_p=1e-9, seed=s)) for s in range(20)}
     assert tiny == {int(tokens[0])}
+
+
+def test_some_tokens_are_never_drawn():
+    never = [int(t) for t in chances([0]).sort(descending=True).indices[:10]]
+    assert set(generate([0], 30, never=never)) == set(range(11)) - set(never)
 
 
 def test_a_seed_draws_the_same_and_another_draws_others():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sklearn.model_selection import GridSearchCV
 
 from language_samples import made_up_text, small_model
 from representer.errors import ArgumentError, CheckpointError, DataError, KindError
@@ -176,6 +178,29 @@ def test_both_halves_are_fitted_and_weighted():
         assert torch.equal(weight, network.network_.state_dict()[name])
 
 
+def test_a_half_that_adds_nothing_is_dropped():
+    """A network that was hardly trained, beside counts that leave nothing open."""
+    text = "one two three four five six seven\n" * 400
+    both = LanguageModel(**SMALL | {"lr": 1e-9, "epochs": 1}).fit(text)
+    assert both.pool_.network == 0
+    assert both.share_ == {"kernel": 1.0, "network": 0.0}
+    assert {part.part for part in both.explain(["one two"])[0].contributions} == {"kernel"}
+    kernel = LanguageModel(**SMALL, answer="kernel").fit(text)
+    assert both.score(text) == pytest.approx(kernel.score(text), abs=0.02)  # a temperature
+
+
+def test_the_weights_do_not_depend_on_what_they_are_reported_on():
+    """Counts of the validation text are added after the weights were found."""
+    texts = [TEXT, made_up_text(30, seed=2)]
+    model = LanguageModel(**SMALL).fit(texts[0], validation=texts[1])
+    tokens = [model.inputs_.encode(text.splitlines()).numpy() for text in texts]
+    alone = LanguageKernel.select("word", len(model.tokens_), *tokens)
+    assert alone.cache == model.machine_.cache
+    whole = model.machine_.kernel.tables_[-1].counts.sum()
+    assert whole == sum(map(len, tokens)) - 4
+    assert alone.kernel.tables_[-1].counts.sum() == len(tokens[0]) - 4
+
+
 def test_generating_follows_the_probabilities_of_each_answer(model):
     text = model.generate("a b", 8, temperature=0)
     prompt = "a b"
@@ -241,10 +266,39 @@ def test_what_needs_a_network_says_so(tmp_path):
         lstm.explain(["a"])
 
 
+def test_scikit_learn_searches_over_answers():
+    grid = {"answer": ["kernel", "network"]}
+    search = GridSearchCV(LanguageModel(**SMALL | {"epochs": 1}), grid, cv=2)
+    assert search.fit(TEXT.splitlines()).best_params_ == {"answer": "kernel"}
+
+
 # Perplexity: the mean over a text read as a whole, whatever the segments.
 
 
 TOKENS = torch.randint(11, (50,), generator=torch.Generator().manual_seed(0))
+
+
+def word_by_word(model, tokens):
+    total, state = 0.0, None
+    for now, later in pairwise(tokens):
+        logs, state = model.step(now[None], state)
+        total -= logs[0, later].item()
+    return total / (len(tokens) - 1)
+
+
+@pytest.mark.parametrize("segment", [1, 7, 256])
+def test_the_state_is_carried_through_the_whole_text(monkeypatch, segment):
+    monkeypatch.setattr(language_training, "SEGMENT", segment)
+    model = small_model().eval()
+    found = negative_log_likelihood(model, TOKENS)
+    assert found == pytest.approx(word_by_word(model, TOKENS), rel=1e-12)
+
+
+def test_streams_start_anew_each():
+    model = small_model().eval()
+    halves = [word_by_word(model, TOKENS[:25]), word_by_word(model, TOKENS[24:49])]
+    found = negative_log_likelihood(model, TOKENS, rows=2)
+    assert found == pytest.approx(sum(halves) / 2, rel=1e-12)
 
 
 def test_a_signal_is_looked_for_after_every_segment(monkeypatch):

@@ -52,6 +52,14 @@ def test_segments_have_the_loss_of_the_whole_text_in_one(unroll):
     torch.testing.assert_close(total, whole, rtol=1e-12, atol=0)
 
 
+def test_an_epoch_starts_from_zeros():
+    own = estimator()
+    model = own.new_network(0)
+    task, first = run_losses(own, model)
+    again = [task.loss(model, task.load(batch)) for batch in task.batches(1)]
+    assert [x.objective.item() for x in first] == [x.objective.item() for x in again]
+
+
 def test_gradients_end_where_a_segment_begins():
     own = estimator()
     model = own.new_network(0)
@@ -90,6 +98,12 @@ def test_penalties_are_trained_on_and_not_shown():
         assert loss.shown.item() == pytest.approx(
             task_of(plain, model).loss(model, (read, wanted, True)).objective.item()
         )
+
+
+def test_the_seed_determines_the_first_weights():
+    one, same, other = (estimator().new_network(seed).embedding.weight for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
 
 
 def test_the_best_weights_are_kept_and_not_the_last():

@@ -114,6 +114,18 @@ def test_scores_of_training_objects_are_by_centroids_without_them(copies):
     assert (scores.argmax(1) == values).mean() < 0.2
 
 
+def test_weights_of_objects_count_as_copies():
+    features = sparse.csr_array(np.eye(6)[[0, 1, 2, 3, 4, 5, 5]])
+    values = np.array([0, 1, 2, 0, 1, 2, 2])
+    twice = solved(features, values, 3)
+    weighted = solved(features[:6], values[:6], 3, np.array([[1.0], [1], [1], [1], [1], [2]]))
+    for left, right in zip(
+        (twice[0].products(features), twice[1]), (weighted[0].products(features), weighted[1]),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_allclose(left, right, atol=1e-6)
+
+
 def test_the_five_best_classes_are_answered():
     probabilities = np.array([[0.1, 0.0, 0.3, 0.2, 0.25, 0.15]])
     (row,) = best_classes(probabilities, [*"abcdef"])

@@ -10,9 +10,11 @@ import pytest
 pytest.importorskip("rdkit")
 pytest.importorskip("torch_geometric")
 
+from fitted_examples import GROUPS as KINDS
 from fitted_examples import LENGTHS as NUMBERS
 from fitted_examples import MOLECULE as SMALL
-from fitted_examples import MOLECULES, TABLE
+from fitted_examples import MOLECULES, SIZES, TABLE, fitted
+from sklearn.model_selection import cross_val_score
 
 from representer.data.molecules import labeled_graphs
 from representer.errors import ArgumentError, DataError
@@ -23,6 +25,44 @@ from representer.estimators.targets import Classes, ClassTable, Numbers, splits_
 from representer.kernels import SubtreeKernel
 
 NETWORK = {**SMALL, "answer": "network"}
+
+
+def test_it_learns_numbers_with_a_gaussian_process():
+    regressor = fitted("MoleculeRegressor")
+    assert regressor.score(MOLECULES, NUMBERS) > 0.9
+    assert regressor.machine_.precision is not None
+    assert regressor.share_["kernel"] > 0.5  # which counts atoms
+    mean, std = regressor.predict(MOLECULES, return_std=True)
+    assert mean.shape == std.shape == (20,)
+    assert (std > 0).all()
+
+
+@pytest.mark.slow
+def test_it_learns_several_classes_with_missing_labels():
+    classifier = fitted("MoleculeClassifier")
+    assert classifier.score(MOLECULES, TABLE) > 0.9
+    assert [names.tolist() for names in classifier.classes_] == [
+        ["alcohol", "amine"], [False, True]
+    ]  # fmt: skip
+    predicted = classifier.predict(MOLECULES)
+    assert predicted.shape == (20, 2)
+    assert [p.shape for p in classifier.predict_proba(MOLECULES)] == [(20, 2), (20, 2)]
+    known = [i for i in range(20) if SIZES[i] is not None]
+    right = [[row[0] == kind, row[1] == size] for row, kind, size in
+             zip(predicted, KINDS, SIZES, strict=True)]  # fmt: skip
+    hits = sum(right[i][0] for i in range(20) if i != 3) + sum(right[i][1] for i in known)
+    assert classifier.score(MOLECULES, TABLE) == pytest.approx(hits / (19 + len(known)))
+
+
+@pytest.mark.parametrize("name", ["MoleculeClassifier", "MoleculeRegressor"])
+def test_contributions_are_those_of_walks_and_subtrees(name):
+    walks, subtrees = (
+        {c.what: c.where for c in fitted(name).part(part).explain(["CCO"])[0].contributions}
+        for part in ("network", "kernel")
+    )
+    assert walks["C1–O2"] == (1, 2)
+    assert subtrees["C"] == (0, 1)
+    assert subtrees["C(C,O)"] == subtrees["CH2(CH3,OH)"] == (1,)
 
 
 def test_an_atom_with_one_name_in_both_labelings_has_one_contribution():
@@ -123,6 +163,13 @@ def test_landmarks_approximate_the_gaussian_process():
         means.append(machine.moments(["CCOCC", "CSCC"]))
     np.testing.assert_allclose(means[1][0], means[0][0], atol=0.1)
     assert (means[1][1] > 0).all()
+
+
+@pytest.mark.slow
+def test_one_target_of_classes_has_one_column():
+    model = MoleculeClassifier(**SMALL, epochs=1).fit(MOLECULES, KINDS)
+    assert model.predict_proba(MOLECULES[:3]).shape == (3, 2)
+    assert cross_val_score(model, MOLECULES, KINDS, cv=2).shape == (2,)
 
 
 def test_whole_groups_are_held_out_for_validation():

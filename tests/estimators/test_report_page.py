@@ -163,9 +163,28 @@ def test_the_first_objects_are_explained(fitted, tmp_path):
     assert f"all {count(len(explanation.lines) - 2)} others</td>" in entry
 
 
+def test_the_page_of_a_loaded_estimator_shows_the_same_results(fitted, tmp_path):
+    estimator, X, y = fitted
+    estimator.save(tmp_path / "run")
+    loaded = estimators.load(tmp_path / "run")
+    assert loaded.examples_ == estimator.examples_
+    ours, theirs = (one._results_of(one, X, y, 3, 2) for one in (estimator, loaded))
+    assert theirs.metrics["test"] == ours.metrics["test"]
+    assert theirs.history == ours.history
+    assert theirs.explained == ours.explained
+    assert theirs.details["data"] == ours.details["data"]
+
+
 @pytest.fixture(scope="session")
 def kernel() -> TextClassifier:
     return TextClassifier(answer="kernel", **TINY).fit(TEXTS, LABELS)
+
+
+def test_a_kernel_machine_alone_has_no_learning_curves(kernel, tmp_path):
+    page = page_of(kernel, tmp_path, TEXTS, LABELS)
+    assert "Learning curves" not in page
+    assert "<dt>kernel</dt>" in page
+    assert "<dt>answer</dt><dd>kernel</dd>" in page
 
 
 def test_errors_are_listed_by_their_rows(kernel, tmp_path):

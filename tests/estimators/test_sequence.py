@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SequenceClassifier, SequenceRegressor
@@ -60,6 +63,12 @@ def test_both_halves_learn_what_the_kernel_sees(classifier, regressor):
     assert regressor.score(VECTORS, NUMBERS) > 0.9
 
 
+def test_the_default_kernel_learns_it_too():
+    model = SequenceClassifier(answer="kernel", **SMALL).fit(WORDS, LABELS)
+    X, y = words(60, seed=1)
+    assert model.score(X, y) > 0.75
+
+
 def test_letters_are_one_hot_vectors(classifier):
     of_vectors = SequenceClassifier(kernel=KERNEL, **SMALL | {"answer": "kernel"})
     of_vectors.fit(VECTORS, LABELS)
@@ -95,6 +104,18 @@ def test_a_kernel_that_is_no_sum_over_tokens_is_a_contribution_of_the_whole():
     assert total == pytest.approx(one.score, abs=1e-6)
 
 
+@pytest.mark.parametrize("which", ["classifier", "regressor"])
+def test_it_is_saved_with_its_kernel(which, request, tmp_path):
+    model, X = request.getfixturevalue(which), WORDS if which == "classifier" else VECTORS
+    model.save(tmp_path / "run")
+    again = type(model).load(tmp_path / "run")
+    assert repr(again.kernel) == repr(KERNEL)
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X)) if hasattr(
+        model, "predict_proba"
+    ) else np.testing.assert_allclose(again.predict(X), model.predict(X))
+    pickle.loads(pickle.dumps(model))
+
+
 @pytest.mark.parametrize("kernel", [
     StringKernel(1).cosine().activated(InversePolynomial()),
     DeepStringKernel((1, 2), 0.5, Polynomial()),
@@ -104,6 +125,14 @@ def test_kernels_that_bound_the_norm_of_references_are_saved_too(kernel, tmp_pat
     model.fit(WORDS[:20], LABELS[:20]).save(tmp_path / "run")
     again = SequenceClassifier.load(tmp_path / "run")
     np.testing.assert_allclose(again.predict_proba(WORDS[:4]), model.predict_proba(WORDS[:4]))
+
+
+def test_grid_search_over_the_parameters_of_the_kernel():
+    model = SequenceClassifier(kernel=StringKernel(2), **SMALL | {"answer": "kernel"})
+    search = GridSearchCV(model, {"kernel__decay": [0.1, 0.9]}, cv=2).fit(WORDS, LABELS)
+    assert search.best_params_["kernel__decay"] in (0.1, 0.9)
+    assert model.kernel.decay == 0.5
+    assert clone(model).get_params()["kernel__order"] == 2
 
 
 def test_empty_and_unknown_sequences_are_predicted(classifier):
@@ -232,6 +261,13 @@ def test_references_of_the_network_are_motifs(classifier):
     reference = classifier.network_.network.reference[unit].detach().numpy()
     heights = [[*column.values()] for column in first["logos"][0]["columns"]]
     np.testing.assert_allclose(heights, reference[:, : len(heights[0])])
+
+
+def test_an_estimator_of_kmers_is_saved(of_dna, tmp_path):
+    X, _ = dna(10, seed=3)
+    of_dna.save(tmp_path / "run")
+    again = SequenceClassifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(X), of_dna.predict_proba(X))
 
 
 def test_proteins_are_compared_by_a_matrix_in_both_halves(tmp_path):

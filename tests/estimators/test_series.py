@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from representer.errors import ArgumentError, DataError
-from representer.estimators import SeriesClassifier, SeriesRegressor
+from representer.estimators import SeriesClassifier, SeriesRegressor, load
 from representer.estimators.series import SeriesInputs, filled, read_series
 
 QUIET: dict[str, Any] = {"num_features": 700, "random_state": 0, "verbose": 0, "n_jobs": 1}
@@ -86,6 +86,12 @@ def test_the_picture_has_the_contribution_of_each_step(fitted):
     assert details["shown"] == list(range(X[0].shape[1]))
     assert sum(details["by_step"]) == pytest.approx(own.score - own.baseline)
     assert details["series"].keys() == {"0", "1"}
+
+
+def test_a_saved_estimator_predicts_the_same(fitted, tmp_path):
+    X, _ = drawn(8, seed=2)
+    fitted.save(tmp_path / "run")
+    np.testing.assert_array_equal(load(tmp_path / "run").predict_proba(X), fitted.predict_proba(X))
 
 
 def test_all_forms_of_the_same_series_are_the_same():

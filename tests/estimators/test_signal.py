@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fitted_examples import RATE, SAMPLES, fitted
+from fitted_examples import RATE, SAMPLES, fitted, windows
 from fitted_examples import SIGNAL as SMALL
 from fitted_examples import WAVES as Y
 from fitted_examples import WINDOWS as X
@@ -31,6 +31,13 @@ def test_flat_windows_get_a_note(classifier):
     windows[1] = 5.0
     with pytest.warns(UserWarning, match=r"1 of 3 windows have nothing .*: X\[1\]\."):
         classifier.predict(windows)
+
+
+def test_it_learns_oscillations(classifier):
+    assert classifier.score(*windows(seed=1)) > 0.9
+    assert classifier.classes_.tolist() == ["alpha", "beta"]
+    np.testing.assert_allclose(classifier.predict_proba(X[:5]).sum(1), 1)
+    assert classifier.predict(list(X[:2])).tolist() == classifier.predict(X[:2]).tolist()
 
 
 def test_standardization_is_learned_from_training_windows_alone(monkeypatch):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mne
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from representer.errors import ArgumentError, DataError
 from representer.estimators import SignalClassifier
@@ -64,6 +67,30 @@ def test_channels_are_found_by_name():
     test.info["bads"] = ["Cz"]
     with pytest.raises(DataError, match="X lacks the channels Cz"):
         model.predict(test)
+
+
+@pytest.mark.slow
+def test_a_warm_start_takes_channels_by_name_and_keeps_the_rate(tmp_path, monkeypatch):
+    train, labels = epochs(), epochs().events[:, 2]
+    options = {"epochs": 1, "hidden_size": 2, "random_state": 0, "verbose": 0}
+    start = SignalClassifier(**options, sampling_rate=RATE).fit(train.get_data("eeg"), labels)
+    start.inputs_ = replace(start.inputs_, names=("Fz", "Cz", "Pz"))  # as `fit signal` writes
+    start.save(tmp_path / "start")
+    warm = SignalClassifier(**options, warm_start=str(tmp_path / "start")).fit(train)
+    reads, get_data = [], mne.EpochsArray.get_data
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            mne.EpochsArray, "get_data", lambda *a, **b: reads.append(1) or get_data(*a, **b)
+        )
+        moved = clone(warm).fit(train.copy().reorder_channels(["Pz", "Fz", "EOG", "Cz"]))
+    assert len(reads) == 1
+    expected = warm.predict_proba(train)
+    np.testing.assert_array_equal(moved.predict_proba(train), expected)
+    warm.save(tmp_path / "warm")
+    again = SignalClassifier.load(tmp_path / "warm")
+    np.testing.assert_array_equal(again.predict_proba(train), expected)
+    with pytest.raises(DataError, match="X has 50 Hz; the model has 100 Hz"):
+        clone(warm).fit(epochs(rate=50.0))
 
 
 def test_errors_name_the_fix():

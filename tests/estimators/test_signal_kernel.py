@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from representer import estimators
 from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError
 from representer.estimators import SignalClassifier, signal
@@ -54,6 +55,23 @@ def test_contributions_of_bands_and_filters_sum_to_the_score_of_both_parts(fitte
     assert parts == {part for part, weight in weights.items() if weight > 0}
 
 
+@pytest.mark.slow
+def test_several_targets_have_kernels_of_their_own_and_the_first_is_explained():
+    signs = np.arange(60) % 2  # of the coupling of two channels, whose power says nothing
+    wave = 3 * np.sin(2 * np.pi * 20 * np.arange(SAMPLES) / RATE)
+    x = X.copy()
+    x[:, 0] += wave
+    x[:, 1] += np.where(signs, 1, -1)[:, None] * wave
+    model = SignalClassifier(**SMALL).fit(x, np.stack([Y, signs.astype(str)], axis=1))
+    first, second = (target.machine.kernel.views for target in model.targets_)
+    assert set(first) != set(second)
+    for one, chances in zip(model.explain(x[:9]), model.predict_proba(x[:9])[0], strict=True):
+        logs = np.log(chances)
+        assert one.score == pytest.approx(logs.max() - logs.mean(), abs=1e-5)
+        total = one.baseline + sum(c.contribution for c in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-6)
+
+
 def test_the_power_of_the_channel_that_tells_the_class_contributes_most():
     model = SignalClassifier(**SMALL, answer="kernel").fit(X, Y)
     x, labels = windows(30, 3, seed=1)
@@ -64,6 +82,19 @@ def test_the_power_of_the_channel_that_tells_the_class_contributes_most():
     assert all(c.what.startswith("8 to 13 Hz, channel") for c in largest)
     assert all(c.what == f"8 to 13 Hz, channel {c.where[0]}" for c in largest if len(c.where) == 1)
     assert np.mean([c.where == (row % 3,) for row, c in enumerate(largest)]) > 0.5
+
+
+def test_a_saved_estimator_of_both_parts_comes_back(fitted, tmp_path):
+    fitted.save(tmp_path / "run")
+    loaded = estimators.load(tmp_path / "run")
+    assert np.array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    assert loaded.explain(X[:2]) == fitted.explain(X[:2])
+    assert loaded.share_ == fitted.share_
+    assert loaded.answer == fitted.answer
+    names = {path.suffix for path in (tmp_path / "run").iterdir()}
+    assert names <= {".json", ".jsonl", ".safetensors", ""}
+    if fitted.answer != "network":
+        assert loaded.kernel_.views == fitted.kernel_.views
 
 
 def test_lags_between_channels_are_found_by_the_matrix_and_not_by_power():
@@ -152,6 +183,20 @@ def test_more_features_than_windows_are_compressed_without_a_loss():
     expected = peer.predict_proba(kernel.transform(X))
     np.testing.assert_allclose(target.probabilities(machine.scores(X)), expected, atol=1e-4)
     assert compressed(kernel, features[:, :20])[1] is None
+
+
+@pytest.mark.slow
+def test_without_validation_all_windows_are_fitted_to_and_both_parts_predict():
+    model = SignalClassifier(**SMALL, valid_fraction=0).fit(X, Y, groups=GROUPS)
+    assert 0.5 <= model.share_["kernel"] < 1
+    alone = SignalClassifier(**SMALL, valid_fraction=0, answer="kernel").fit(X, Y, groups=GROUPS)
+    assert np.array_equal(model.part("kernel").predict_proba(X), alone.predict_proba(X))
+    np.testing.assert_allclose(
+        alone.kernel_.means_, CrossSpectralKernel(RATE, views=alone.kernel_.views)
+        .fit(np.asarray(alone.inputs_.encode(X))).means_
+    )  # fmt: skip
+    ungrouped = SignalClassifier(**SMALL, valid_fraction=0).fit(X, Y)
+    assert ungrouped.score(*windows(30, 3, seed=1)) > 0.8
 
 
 def test_groups_of_another_length_are_refused():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from representer.errors import ArgumentError
-from representer.estimators import SignalClassifier
+from representer.estimators import SignalClassifier, load
 from representer.kernels.cross_spectral_kernel import SHRINKAGE, CrossSpectralKernel
 
 KERNEL: dict[str, Any] = {"sampling_rate": 50.0, "answer": "kernel", "random_state": 0,
@@ -72,6 +72,13 @@ def test_a_stream_of_few_windows_of_one_class_loses_little(fitted):
     X, y, groups = recorded(range(20, 26), windows=30, ones=10)
     plain = SignalClassifier(**KERNEL).fit(TRAIN[0], TRAIN[1], groups=TRAIN[2])
     assert fitted.score(X, y, groups=groups) >= plain.score(X, y) - 0.01
+
+
+def test_a_saved_model_recenters(fitted, tmp_path):
+    X, _, groups = TEST
+    fitted.save(tmp_path / "run")
+    again = load(tmp_path / "run").predict_proba(X, groups=groups)  # type: ignore[call-arg]
+    np.testing.assert_allclose(again, fitted.predict_proba(X, groups=groups), atol=1e-9)
 
 
 def test_training_needs_the_subjects():

@@ -35,6 +35,27 @@ def gradient(
     return float(np.sqrt((slopes**2).sum() + (residuals.sum(0) ** 2).sum()))
 
 
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_the_gradient_vanishes_for_one_penalty_after_another(classes):
+    """Up to the precision, and float32; the penalties go up and down."""
+    x, labels = problem(classes)
+    model = SoftmaxRegression(x, labels)
+    at_zero = np.zeros((classes, 40)), np.zeros(classes)
+    first = np.linalg.norm(x.T @ (1 / classes - np.eye(classes)[labels]))
+    assert gradient(x, labels, 1.0, *at_zero) >= first
+    for penalty in (0.1, 1.0, 100.0, 3.0):
+        solution = model.fit(penalty)
+        assert gradient(x, labels, penalty, *solution) < 1.01 * linear_models.PRECISION * first
+
+
+def test_dense_features_have_a_more_precise_solution():
+    x, labels = problem(3)
+    solution = SoftmaxRegression(x.toarray(), labels).fit(3.0)
+    first = np.linalg.norm(x.T @ (1 / 3 - np.eye(3)[labels]))
+    allowed = linear_models.DENSE_PRECISION * first
+    assert gradient(x, labels, 3.0, *solution) < 1.01 * allowed
+
+
 @pytest.mark.parametrize("as_given", [sparse.csr_array, np.asarray])
 @pytest.mark.parametrize("size", [1.0, 1e-12])
 def test_features_that_tell_nothing_take_few_steps(as_given, size, monkeypatch):
@@ -71,6 +92,16 @@ def test_a_solution_takes_few_products_with_the_features(monkeypatch):
     for penalty in (1.0, 3.0, 10.0):
         model.fit(penalty)
     assert len(products) < 65, len(products)
+
+
+def test_classes_that_a_hyperplane_separates_have_a_solution():
+    x = sparse.csr_array(np.eye(6)[[0, 1, 2, 3] * 5])
+    labels = np.array([0, 0, 1, 2] * 5)
+    coefficients, intercepts = SoftmaxRegression(x, labels).fit(1e6)
+    scores = x @ coefficients.T + intercepts
+    assert (scores.argmax(1) == labels).all()
+    assert np.isfinite(coefficients).all()
+    np.testing.assert_array_equal(coefficients[:, 4:], 0)  # features that no example has
 
 
 def test_without_features_the_chances_are_the_frequencies():
@@ -138,6 +169,18 @@ def test_scores_of_least_squares_are_scaled_by_those_of_each_object_without_itse
         return (np.logaddexp.reduce(scaled, axis=1) - (smooth * scaled).sum(1)).sum()
 
     assert loss(scale) < min(loss(0.8 * scale), loss(1.25 * scale))
+
+
+def test_least_squares_of_separable_classes_have_finite_logits_and_weights_are_copies():
+    x, labels, counts = np.eye(6), np.arange(6) % 2, np.array([1, 2, 1, 3, 1, 1])
+    target = Classes(("a", "b"))
+    coefficients, _ = solver(target, x, labels, by_squares=True)(1e4)
+    assert 0 < np.abs(coefficients).max() < 1000
+    weighted = solver(target, x, labels, counts[:, None].astype(float), by_squares=True)(3.0)
+    rows = np.repeat(np.arange(6), counts)
+    copied = solver(target, x[rows], labels[rows], by_squares=True)(3.0)
+    scales = [own[0] / np.linalg.norm(own[0]) for own in (weighted, copied)]
+    np.testing.assert_allclose(*scales)
 
 
 # `sample_weight` and `class_weight`: in the losses, the kernel machine and the network.

@@ -20,7 +20,7 @@ from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.fitting import validation_fraction
 from representer.estimators.targets import Classes, splits_of
 from representer.estimators.text import TextInputs, TextModel, Tokenizer, evidence_of
-from representer.explain import stack_readout
+from representer.explain import reference_card, stack_readout
 from representer.explain.stacks import with_gaps
 from representer.models import (
     SequenceClassifierConfig,
@@ -151,6 +151,14 @@ def test_the_strongest_contributions_are_listed_and_the_others_summed(classifier
     assert " other word" in str(one)
 
 
+def test_a_cell_without_contributions_says_so():
+    model = TextClassifier(**SMALL, epochs=1, cell="torch-lstm", answer="network").fit(
+        TEXTS, LABELS
+    )
+    with pytest.raises(KindError, match="not a sum of contributions"):
+        model.explain(TEXTS[:1])
+
+
 def test_folders_of_other_versions_and_other_estimators_are_refused(classifier, tmp_path):
     classifier.save(tmp_path / "run")
     with pytest.raises(DataError, match="holds a TextClassifier, not a TextRegressor"):
@@ -192,6 +200,29 @@ def test_errors_name_the_row(X, y, message):
 def test_errors_of_numbers_name_the_row(y, message):
     with pytest.raises(DataError, match=message):
         TextRegressor(**SMALL).fit(TEXTS, y)
+
+
+def test_whole_groups_are_held_out_for_validation():
+    seen: list[dict] = []
+    groups = [i % 4 for i in range(40)]
+    model = TextClassifier(**SMALL, epochs=2, callbacks=[seen.append], valid_fraction=0.25)
+    model.fit(TEXTS, LABELS, groups=groups)
+    assert [row["epoch"] for row in seen] == [1, 2]
+    with pytest.raises(DataError, match="one group"):
+        model.fit(TEXTS, LABELS, groups=[1] * 40)
+
+
+def test_training_ends_by_a_callback_and_by_time():
+    rows: list[dict] = []
+
+    def stop(row: dict) -> bool:
+        rows.append(row)
+        return True
+
+    TextClassifier(**SMALL, epochs=50, callbacks=[stop]).fit(TEXTS, LABELS)
+    assert len(rows) == 1
+    timed = TextClassifier(**SMALL, epochs=10_000, patience=0, time_limit=0.05)
+    assert len(timed.fit(TEXTS, LABELS).history_) < 1000
 
 
 def test_the_package_is_lazy_and_parameters_are_free_of_torch():
@@ -381,6 +412,24 @@ def test_the_shares_of_a_stack_sum_to_its_logit_above_the_mean():
     assert total == pytest.approx(evidence, rel=1e-10)
 
 
+def test_what_reads_from_the_end_is_shown_in_the_order_of_the_text():
+    trained = trained_with("string-kernel", bidirectional=True, order=2, decay="state")
+    units = {one["unit"]: one for one in inside(trained)["units"]}
+    assert {unit < 6 for unit in units} == {True, False}
+    known = {with_gaps(WORDS, [i, j]) for j in range(6) for i in range(j)}
+    for one in units.values():
+        assert {ngram["text"] for ngram in one["ngrams"]} <= known
+    cell, number = trained.network_.cell, max(units)
+    marks = len(Vocabulary.MARKS)
+    vectors = trained.network_.embedding.weight.detach()[marks:]
+    seen = trained.network_.embedding(
+        torch.tensor(trained.inputs_.vocabulary.encode(WORDS))
+    ).detach()
+    part = cell.part(0, reverse=True)
+    card = reference_card(part, number - 6, WORDS, vectors, data=[seen.flip(0)])  # as gates saw it
+    assert units[number]["half_life"] == pytest.approx(card.half_life, rel=1e-4)
+
+
 def test_an_ngram_has_one_line_whose_contribution_is_the_sum_over_all_units():
     trained = trained_with("string-kernel", decay="input", bidirectional=True)
     text = "wave the wave tide"
@@ -401,12 +450,30 @@ def test_an_ngram_has_one_line_whose_contribution_is_the_sum_over_all_units():
         assert lines[name].contribution == lines[name].network == pytest.approx(sum(own))
 
 
+def test_the_same_word_at_two_places_has_one_line():
+    trained = trained_with("rkm-cifg")
+    (explanation,) = trained.explain(["wave old wave"])
+    lines = {line.what: line for line in explanation.lines}
+    assert set(lines) == {"wave", "old"}
+    assert lines["wave"].places == ((0,), (2,))
+    own = sum(one.contribution for one in explanation.contributions if one.what == "wave")
+    assert lines["wave"].contribution == pytest.approx(own)
+
+
 def test_the_strongest_units_come_first_and_marks_are_no_words():
     entry = inside(trained_with("string-kernel"))
     sizes = [abs(unit["contribution"]) for unit in entry["units"]]
     assert sizes == sorted(sizes, reverse=True)
     assert len(entry["units"]) == 5
     assert not any(mark in str(entry["units"]) for mark in Vocabulary.MARKS)
+
+
+def test_the_words_of_the_listed_lines_are_marked():
+    trained = trained_with("string-kernel")
+    (explanation,) = trained.explain([TEXT], 2)
+    listed = {t for line in explanation.lines[:2] for place in line.places for t in place}
+    assert inside(trained, TEXT, 2)["marked"] == [t in listed for t in range(len(WORDS))]
+    assert 2 <= len(listed) <= 4
 
 
 def test_a_text_shorter_than_an_ngram_has_none():

@@ -13,6 +13,7 @@ import pytest
 from both_halves import with_both
 from representer.errors import KindError
 from representer.estimators import (
+    GraphRegressor,
     MoleculeClassifier,
     MoleculeRegressor,
     SequenceClassifier,
@@ -191,6 +192,18 @@ def test_sets_intervals_and_deviations_are_those_of_the_run(tmp_path: Path):
         np.testing.assert_allclose([one["deviation"] for one in found], deviations)
         intervals = np.stack(model.predict_interval(TEXTS[:4]), axis=1)
         np.testing.assert_allclose([one["interval"] for one in found], intervals)
+
+
+@pytest.mark.slow
+def test_the_deviation_of_a_gaussian_process_is_that_of_the_run(tmp_path: Path):
+    nx = pytest.importorskip("networkx")
+    graphs = [nx.cycle_graph(n) if n % 2 else nx.path_graph(n) for n in range(4, 24)]
+    lines = [{"nodes": [0] * len(g), "edges": [list(e) for e in g.edges]} for g in graphs]
+    model = with_both(GraphRegressor(hidden_size=4, **QUICK).fit(graphs, numbers(graphs)))
+    export_run(model, tmp_path)
+    own = runpy.run_path(str(tmp_path / "predict.py"))
+    ((found,), wanted) = own["predicted"](lines), model.predict(graphs, return_std=True)
+    np.testing.assert_allclose(found.T, wanted, atol=TOLERANCE)
 
 
 def test_a_kernel_that_programs_lack_is_named(tmp_path: Path):

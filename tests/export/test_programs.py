@@ -27,6 +27,8 @@ from representer.kernels import (
 from representer.models import (
     SequenceClassifierConfig,
     SequenceNetwork,
+    SignalClassifierConfig,
+    SignalNetwork,
 )
 from representer.storage import atomic
 
@@ -83,6 +85,18 @@ CASES = [
 def test_a_network_that_looks_ahead_runs_at_other_lengths_and_batches(tmp_path: Path):
     found = to_torch(SequenceNetwork(AHEAD).eval(), tmp_path / "model.pt2")
     assert len({(each.time, each.batch) for each in found}) == 3
+    assert max(each.difference for each in found) <= TOLERANCE
+
+
+@pytest.mark.slow
+def test_a_network_of_windows_of_one_length_runs_at_other_batches(tmp_path: Path):
+    config = SignalClassifierConfig(
+        2, 3, 50.0, hidden_size=HIDDEN, stride=4, filter_length=8, pooling="flatten",
+        window_length=30,
+    )  # fmt: skip
+    found = to_torch(SignalNetwork(config).eval(), tmp_path / "model.pt2")
+    assert [each.time for each in found] == [30, 30, 30]
+    assert len({each.batch for each in found}) == 3
     assert max(each.difference for each in found) <= TOLERANCE
 
 
@@ -339,6 +353,18 @@ def test_torch_writes_a_model_of_a_user_with_a_graph_layer(build: Any, tmp_path:
         for inputs in (graphs(1, 4), graphs(6, 3)):
             (found,) = onnx_run(path)(*inputs)
             np.testing.assert_allclose(found, model(*inputs), atol=TOLERANCE)
+
+
+@pytest.mark.slow
+def test_torch_writes_a_model_of_a_user_as_onnx(tmp_path: Path):
+    model, path = Tagger().eval(), str(tmp_path / "model.onnx")
+    tokens, sizes = torch.randint(20, (3, 9)), dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
+    with torch.no_grad():
+        torch.onnx.export(
+            model, (tokens[:2, :6],), path, dynamo=True, verbose=False, dynamic_shapes=(sizes,)
+        )
+        (result,) = onnx_run(path)(tokens)
+        torch.testing.assert_close(torch.as_tensor(result), model(tokens), rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow

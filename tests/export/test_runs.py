@@ -6,6 +6,7 @@ import io
 import json
 import runpy
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from representer.estimators import (
     SequenceClassifier,
     SignalClassifier,
     TextClassifier,
+    TextRegressor,
 )
 from representer.export import export_run, scores
 from representer.export.content import word_rules
@@ -76,6 +78,17 @@ def test_predict_py_computes_the_predictions_of_both_parts(exported: Exported):
         expected = estimator.predict_proba([*TEXTS, *OTHERS])
     np.testing.assert_allclose(found, expected, atol=TOLERANCE)
     assert run.left_out == ""
+
+
+def test_predict_py_runs_without_torch_and_this_library(exported: Exported):
+    blocked = "import runpy, sys; sys.modules |= dict.fromkeys(['torch', 'representer']); "
+    script = (
+        blocked + "sys.argv[:] = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    words = [sys.executable, "-c", script, str(exported.run.folder / "predict.py"), *TEXTS[:2]]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    predicted = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert predicted == [*exported.estimator.predict(TEXTS[:2])]
 
 
 @pytest.mark.parametrize("scheme", ["words", "blanks", "leam"])
@@ -187,6 +200,14 @@ def test_a_program_reads_files_and_standard_input(
     assert [line[0] for line in lines] == [*exported.estimator.predict(texts)]
 
 
+def test_a_program_writes_json(exported: Exported, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    assert main(exported.run.folder, monkeypatch, "--json", "a good film") == 0
+    found = json.loads(capsys.readouterr().out)
+    (row,) = exported.estimator.predict_proba(["a good film"])
+    assert found["prediction"] == exported.estimator.predict(["a good film"])[0]
+    np.testing.assert_allclose([*found["probabilities"].values()], row, atol=TOLERANCE)
+
+
 @pytest.mark.parametrize("task", ["graph", "series", "signal"])
 def test_input_that_cannot_be_read_is_one_line_and_exit_code_2(
     exported: Exported, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
@@ -209,6 +230,16 @@ def test_a_program_without_a_part_ends_with_exit_code_3(
     (tmp_path / "preprocessing.json").write_text(text, encoding="utf-8")
     assert main(tmp_path, monkeypatch, "a film") == 3
     assert "incomplete: the run predicts with the kernel machine, too" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_numbers_are_predicted_in_their_unit(tmp_path: Path):
+    model = TextRegressor(epochs=1, random_state=0, verbose=0)
+    model.fit(TEXTS, [10.0 + len(text) for text in TEXTS])
+    export_run(model, tmp_path)
+    found = program(tmp_path)["predict"](OTHERS)
+    with pytest.warns(UserWarning, match="nothing that training had"):
+        np.testing.assert_allclose(found[:, 0], model.predict(OTHERS), rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -154,6 +154,24 @@ def test_the_error_for_a_misspelled_cell_suggests_the_closest_name(wrong: str, r
         resolve_cell(wrong)
 
 
+def test_the_error_for_an_unknown_cell_lists_all_cells() -> None:
+    with pytest.raises(ArgumentError, match=r"expected one of lstm, rkm-lstm, .*torch-lstm\.$"):
+        resolve_cell("transformer")
+
+
+@pytest.mark.parametrize(("cell", "option", "value"), [
+    ("torch-lstm", "layer_norm", True), ("torch-lstm", "filter_length", 3),
+    ("rkm", "forget_bias", 1.0), ("lstm", "learn_static_gates", True),
+    ("string-kernel", "layer_norm", True), ("string-kernel", "filter_length", 3),
+    ("rkm-cifg", "order", 3), ("rkm-cifg", "decay", "input"),
+])  # fmt: skip
+def test_an_option_that_a_cell_does_not_have_is_rejected(
+    cell: str, option: str, value: object
+) -> None:
+    with pytest.raises(ArgumentError, match=f"{option} is {value!r}.*{cell!r} has no such option"):
+        build_cell(cell, 3, 4, {option: value})
+
+
 def test_learned_static_gates_are_passed_to_the_linear_kernel() -> None:
     cell = build_cell("linear-kernel", 3, 4, {"learn_static_gates": True})
     fixed = build_cell("linear-kernel", 3, 4, {})

@@ -146,3 +146,11 @@ def test_compress_applies_asinh_to_the_sums_of_walks():
     )
     h = model.encode(*inputs_of(data))
     torch.testing.assert_close(model(*inputs_of(data)), model.head(torch.asinh(h)))
+
+
+def test_gine_applies_its_layers_with_relu_and_sums_over_nodes():
+    net, (data, *_) = GINE(3, 5, depth=2, edge_dim=2), graphs()
+    h = net.embedding(data.x)
+    for layer in net.layers:
+        h = layer(h, data.edge_index, data.edge_attr).relu()
+    torch.testing.assert_close(net(*inputs_of(data))[0], h.sum(0))

@@ -128,6 +128,15 @@ def test_embedding_dropout_drops_all_occurrences_of_a_word():
     assert 0.4 < sum(dropped) / 400 < 0.6  # 4 standard deviations
 
 
+@pytest.mark.parametrize("place", ["input_dropout", "layer_dropout", "output_dropout"])
+def test_dropout_acts_only_in_training(place):
+    network = model(**{place: 0.5})
+    quiet = network.eval()(TOKENS).features
+    close(quiet, model()(TOKENS).features)
+    torch.manual_seed(0)
+    assert not torch.allclose(network.train()(TOKENS).features, quiet)
+
+
 def test_layer_dropout_is_not_applied_before_the_first_layer():
     network = model(num_layers=1, layer_dropout=0.5)
     quiet = network.eval()(TOKENS).features

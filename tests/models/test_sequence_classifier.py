@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models import CELLS, SequenceClassifierConfig, SequenceNetwork
@@ -119,6 +121,16 @@ def test_options_are_passed_to_the_cell_and_the_head() -> None:
     assert len(list(kernels[0].parameters())) > len(list(kernels[1].parameters()))
 
 
+def test_the_head_is_initialized_as_in_the_authors_code() -> None:
+    torch.manual_seed(0)
+    wide = replace(SMALL, hidden_size=40, head_size=60)
+    for layer in SequenceNetwork(wide).head:
+        if isinstance(layer, torch.nn.Linear):
+            torch.testing.assert_close(layer.bias, torch.full_like(layer.bias, 0.001))
+            bound = (6 / sum(layer.weight.shape)) ** 0.5
+            assert 0.95 * bound < layer.weight.abs().max() <= bound
+
+
 def test_mean_pooling_is_the_mean_over_the_true_length() -> None:
     model = small("lstm")
     tokens, lengths = batch()
@@ -170,10 +182,39 @@ def test_a_candidate_bias_is_that_of_the_layer() -> None:
         small("string-kernel", candidate_bias=True)
 
 
+@settings(deadline=None, max_examples=10)
+@given(time=st.integers(1, 6), extra=st.integers(0, 4), seed=st.integers(0, 1000))
+def test_logits_of_any_shape_are_finite_and_independent_of_padding(
+    time: int, extra: int, seed: int
+) -> None:
+    model = small("linear-kernel-gated", filter_length=2)
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, time + 1, (3,), generator=generator)
+    tokens = torch.randint(0, 20, (3, time), generator=generator)
+    logits = model(tokens, lengths)
+    assert torch.isfinite(logits).all()
+    padded = torch.nn.functional.pad(tokens, (0, extra), value=5)
+    torch.testing.assert_close(model(padded, lengths), logits, rtol=0, atol=1e-12)
+
+
 def test_the_head_has_the_parameters_of_the_paper() -> None:
     config = SequenceClassifierConfig(vocabulary_size=10, num_classes=4)
     head = SequenceNetwork(config).head
     assert sum(p.numel() for p in head.parameters()) == 91_504  # AG News
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_one_batch_can_be_overfitted(cell: str) -> None:
+    model = small(cell).float().train()
+    tokens, lengths = batch()
+    lengths[3] = 5
+    labels = torch.tensor([0, 1, 2, 0])
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.06)
+    for _ in range(40):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(tokens, lengths), labels).backward()
+        optimizer.step()
+    assert (model.eval()(tokens, lengths).argmax(1) == labels).all()
 
 
 def test_word_vectors_are_copied_except_padding() -> None:

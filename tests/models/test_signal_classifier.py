@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from looped import looped
+from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models import (
     SeriesNetwork,
@@ -100,6 +102,14 @@ def test_the_typical_power_is_a_running_mean_of_training_that_no_output_depends_
     assert torch.equal(model.eval()(x), before)
 
 
+def test_samples_at_the_start_that_do_not_fill_a_stride_are_skipped():
+    model, x = small(), signal(14)
+    torch.testing.assert_close(model(x), model(x[:, :, 2:]))
+    changed = x.clone()
+    changed[:, :, -1] += 1
+    assert not torch.allclose(model(changed), model(x))
+
+
 def test_whole_channels_are_dropped_and_the_others_scaled():
     model, x = small(channel_dropout=0.5).train(), signal()
     seen: list[torch.Tensor] = []
@@ -166,6 +176,27 @@ def test_options_are_passed_to_the_cell():
     assert dense.cell.bank.filters == "dense"
 
 
+def test_it_generalizes_to_new_subjects_from_phases_alone():
+    recordings = synthetic_recordings(subjects=8, windows=60, seed=0)
+    held_out = torch.as_tensor(np.isin(recordings.subjects, ["subject 6", "subject 7"]))
+    x, y = torch.as_tensor(recordings.signals), torch.as_tensor(recordings.labels)
+    torch.manual_seed(0)
+    model = SignalNetwork(
+        SignalClassifierConfig(4, 2, recordings.sampling_rate, hidden_size=10, stride=10)
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    order = torch.Generator().manual_seed(0)
+    for _ in range(12):
+        rows = torch.nonzero(~held_out)[:, 0]
+        for part in rows[torch.randperm(len(rows), generator=order)].split(32):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x[part]), y[part]).backward()
+            optimizer.step()
+    model.eval()
+    accuracy = (model(x[held_out]).argmax(1) == y[held_out]).double().mean()
+    assert accuracy > 0.85  # 120 windows; chance is 0.5
+
+
 # Predictions of a stream match those of whole windows.
 
 
@@ -208,6 +239,14 @@ def test_a_model_that_needs_a_whole_window_is_rejected(changes):
         SignalStream(random_model(**changes))
 
 
+def test_a_model_in_training_mode_is_evaluated_without_dropout():
+    model, window = (
+        random_model(channel_dropout=0.9).train(),
+        torch.randn(3, 40, dtype=torch.float64),
+    )
+    assert torch.equal(streamed(model, window), streamed(model, window))
+
+
 def test_reset_starts_a_new_signal():
     stream, samples = SignalStream(random_model()), torch.randn(3, 5, dtype=torch.float64)
     first = stream.step(samples)
@@ -226,6 +265,15 @@ def test_samples_of_another_shape_or_dtype_are_rejected():
 
 
 # The network of series: a mean over the true length.
+
+
+def test_padding_has_no_influence():
+    torch.manual_seed(0)
+    network = SeriesNetwork(SeriesNetworkConfig(2, 3, hidden_size=4)).double().eval()
+    x = torch.randn(1, 7, 2).double()
+    padded = torch.cat([x, torch.randn(1, 5, 2).double()], 1)
+    lengths = torch.tensor([7])
+    torch.testing.assert_close(network(padded, lengths), network(x, lengths))
 
 
 def test_wrong_channels_and_sizes_are_refused():

@@ -33,6 +33,30 @@ def batch(time: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randint(1, 20, (4, time), generator=generator), torch.tensor([time, 3, 1, 0])
 
 
+def test_the_logits_are_a_linear_function_of_the_means_of_all_layers() -> None:
+    """The equation, with the layers of L17 (4) by hand: relu(c_1 + c_2), gate on x and h."""
+    model = small(num_layers=2)
+    tokens = torch.tensor([[3, 7, 7, 2]])
+    x = model.embedding.weight[tokens[0]]
+    means = []
+    for layer in map(string_layer, model.layers):
+        first, second = layer.references().unbind(1)
+        gate = layer.decay_gate()
+        assert isinstance(gate, dict)
+        c1 = c2 = h = torch.zeros(6, dtype=torch.float64)
+        outputs = []
+        for x_t in x:
+            lam = torch.sigmoid(gate["input"] @ x_t + gate["state"] @ h + gate["bias"])
+            c2 = lam * c2 + (1 - lam) * (c1 * (second @ x_t))
+            c1 = lam * c1 + (1 - lam) * (first @ x_t)
+            h = torch.relu(c1 + c2)
+            outputs.append(h)
+        x = torch.stack(outputs)
+        means.append(x.mean(0))
+    expected = model.output.weight @ torch.cat(means)
+    torch.testing.assert_close(model(tokens, torch.tensor([4]))[0], expected)
+
+
 @pytest.mark.parametrize("decay", DECAYS)
 def test_padding_does_not_affect_the_result(decay: object) -> None:
     model = small(decay=decay)
@@ -44,6 +68,32 @@ def test_padding_does_not_affect_the_result(decay: object) -> None:
     wider = F.pad(garbage, (0, 6), value=3)
     torch.testing.assert_close(model(garbage, lengths), logits, rtol=0, atol=1e-12)
     torch.testing.assert_close(model(wider, lengths), logits, rtol=0, atol=1e-12)
+
+
+def test_a_single_row_matches_its_result_in_a_batch_and_an_empty_one_is_zero() -> None:
+    model = small()
+    tokens, lengths = batch()
+    logits = model(tokens, lengths)
+    for row, length in enumerate(lengths[:-1]):
+        alone = model(tokens[row : row + 1, :length], length[None])
+        torch.testing.assert_close(alone[0], logits[row], rtol=0, atol=1e-12)
+    assert not logits[3].any()
+    assert logits[:3].any(1).all()
+
+
+@pytest.mark.parametrize("decay", DECAYS)
+def test_it_overfits_one_batch(decay: object) -> None:
+    model = small(decay=decay, dropout=0.1).float().train()
+    torch.manual_seed(3)
+    tokens, lengths = batch()
+    labels = torch.tensor([0, 1, 2])
+    optimizer = torch.optim.Adam(model.parameters(), 0.04)
+    for _ in range(60):
+        optimizer.zero_grad()
+        F.cross_entropy(model(tokens[:3], lengths[:3]), labels).backward()
+        optimizer.step()
+    model.eval()
+    assert F.cross_entropy(model(tokens[:3], lengths[:3]), labels).item() < 0.02
 
 
 def test_the_means_are_of_outputs_without_dropout() -> None:
@@ -89,6 +139,14 @@ def test_the_number_of_parameters_is_that_of_the_paper() -> None:
         for classes in (5, 2)
     }
     assert counts == {5: 543_600, 2: 541_800}
+
+
+def test_weights_are_initialized_uniformly_by_their_fan_in() -> None:
+    model = StackedClassifier(StackedClassifierConfig(50, 3, embedding_size=75, hidden_size=48))
+    assert model.embedding.weight[0].abs().max() == 0
+    for weight, inputs in ((model.embedding.weight, 75), (model.output.weight, 3 * 48)):
+        bound = (3 / inputs) ** 0.5
+        assert 0.95 * bound < weight.abs().max().item() <= bound
 
 
 def test_vectors_can_be_set_and_frozen() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from pathlib import Path
+
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -72,6 +76,28 @@ def test_a_group_without_targets_gets_no_gradient() -> None:
 def test_one_feature_vector_has_a_loss() -> None:
     model, x = Model(), torch.randn(E, dtype=torch.float64)
     torch.testing.assert_close(model.output.loss(x, torch.tensor(12)), -by_hand(model, x, 12))
+
+
+def test_the_embedding_is_stored_once(tmp_path: Path) -> None:
+    model, other = Model(), Model()
+    assert list(model.state_dict()) == [
+        "embedding.weight", "output.group_weight", "output.bias", "output.group_bias",
+    ]  # fmt: skip
+    nn.init.normal_(model.embedding.weight)
+    safetensors.torch.save_model(model, str(tmp_path / "model.safetensors"))
+    safetensors.torch.load_model(other, str(tmp_path / "model.safetensors"))
+    features, targets = torch.randn(4, E, dtype=torch.float64), torch.randint(V, (4,))
+    assert torch.equal(model.output.loss(features, targets), other.output.loss(features, targets))
+    twin = copy.deepcopy(model)
+    assert twin.output.weight is twin.embedding.weight
+
+
+def test_biases_are_initialized_to_zero() -> None:
+    output = TiedAdaptiveSoftmax(nn.Embedding(V, E), CUTOFFS)
+    assert output.bias is not None
+    assert output.group_bias is not None
+    assert output.bias.abs().sum() + output.group_bias.abs().sum() == 0
+    assert 0 < output.group_weight.abs().max() <= 0.1
 
 
 @pytest.mark.parametrize("cutoffs", [(), (0,), (23,), (6, 6), (11, 6), (6.0,)])

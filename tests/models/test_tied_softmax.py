@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import math
+from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -79,6 +82,33 @@ def test_few_rows_are_not_chunked() -> None:
     assert not language_model._use_chunks(features[1:], words.weight)
 
 
+def test_without_gradients_the_loss_is_the_same() -> None:
+    output, (features, targets) = TiedSoftmax(embedding()), example(6)
+    with torch.no_grad():
+        assert not language_model._use_chunks(features, output.weight)
+        without = output.loss(features, targets)
+    torch.testing.assert_close(without, output.loss(features, targets).detach())
+
+
+def test_the_bias_is_initialized_to_zero_and_is_the_only_entry_of_the_state_dict() -> None:
+    model = Model()
+    assert list(model.output.state_dict()) == ["bias"]
+    assert list(model.state_dict()) == ["embedding.weight", "output.bias"]
+    assert [name for name, _ in model.named_parameters()] == list(model.state_dict())
+    assert model.output.bias.abs().sum() == 0
+    assert list(TiedSoftmax(embedding(), bias=False).state_dict()) == []
+
+
+def test_safetensors_saves_the_model(tmp_path: Path) -> None:
+    first, second = Model(), Model()
+    nn.init.normal_(first.embedding.weight)
+    nn.init.normal_(first.output.bias)
+    safetensors.torch.save_model(first, str(tmp_path / "model.safetensors"))
+    safetensors.torch.load_model(second, str(tmp_path / "model.safetensors"))
+    features, targets = example(4)
+    assert torch.equal(first.output.loss(features, targets), second.output.loss(features, targets))
+
+
 def test_a_copy_is_tied_to_its_own_embedding() -> None:
     model = Model()
     twin = copy.deepcopy(model)
@@ -108,6 +138,14 @@ def test_the_loss_under_autocast_is_close_to_full_precision() -> None:
         half = output.loss(features, targets)
     # bfloat16 has 8 bits: the relative error of a logit is up to 2^-8
     torch.testing.assert_close(half.float(), output.loss(features, targets), rtol=0.02, atol=0)
+
+
+def test_a_uniform_model_has_chance_perplexity() -> None:
+    words = embedding()
+    nn.init.zeros_(words.weight)
+    features, targets = example(10)
+    loss = TiedSoftmax(words).loss(features, targets)
+    assert loss.item() == pytest.approx(10 * math.log(V), rel=1e-12)
 
 
 KINDS = pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from representer.errors import DataError
+from representer.errors import DataError, RepresenterError
 from representer.serving.answers import (
     Answers,
     BusyError,
     Job,
+    NoStreamError,
     Reply,
+    refusal,
 )
 from representer.serving.guard import Metrics
 from representer.serving.limits import Limits
@@ -66,6 +68,14 @@ def test_streams_are_opened_read_and_closed() -> None:
     sums = [answer([Job("part", b'{"input": %d}' % part, name)])[0].body for part in (2, 3)]
     assert sums == [b'{"sum":2}', b'{"sum":5}']
     assert [answer([Job("close", b"", name)])[0].status for _ in range(2)] == [204, 404]
+
+
+@pytest.mark.parametrize(("error", "status"), [
+    (SlowError("slow"), 504), (EndedError("ended"), 503), (BusyError("busy"), 503),
+    (NoStreamError("none"), 404), (DataError("bad"), 422),
+])  # fmt: skip
+def test_errors_have_a_status(error: RepresenterError, status: int) -> None:
+    assert refusal(error).status == status
 
 
 # Tests of who may ask a server, and how much.
@@ -279,3 +289,12 @@ def test_the_reason_against_a_model_comes_from_its_process(started: Start) -> No
         process.start()
     with pytest.raises(EndedError, match="cannot be loaded: runs/none"):
         process.ask([Job("predict")], 20)
+
+
+def test_open_streams_are_counted_and_end_with_the_process(started: Start) -> None:
+    process = started(Toy)
+    process.ask([Job("open")], 20)
+    assert process.streams == 1
+    process.stop()
+    process.start()
+    assert process.streams == 0

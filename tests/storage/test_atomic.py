@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import errno
+import json
 import os
 import re
 import socket
 import stat
 import sys
+import threading
 import time
 import tracemalloc
 from pathlib import Path
@@ -21,6 +23,16 @@ import torch
 from representer.errors import DataError, StorageError
 from representer.storage import atomic
 from representer.storage.files import MAX_YAML, parse_json, parse_yaml, read_bytes, require_shallow
+
+
+def test_written_content_can_be_read(tmp_path: Path) -> None:
+    atomic.write_text(tmp_path / "λ.txt", "γ\n")
+    atomic.write_json(tmp_path / "a.json", {"λ": [1, 2.5]})
+    atomic.write_bytes(tmp_path / "b", b"one", b"two")
+    assert (tmp_path / "λ.txt").read_text(encoding="utf-8") == "γ\n"
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"λ": [1, 2.5]}
+    assert (tmp_path / "b").read_bytes() == b"onetwo"
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_content_is_on_the_disk_before_its_name_and_its_name_before_the_end(
@@ -80,6 +92,28 @@ def test_a_full_device_is_an_error_of_storage() -> None:
 def test_a_path_that_cannot_be_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(StorageError, match=f"{name} cannot be written: .*. Choose|The folder"):
         atomic.write_text(tmp_path / name, "x")
+
+
+def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    contents = [bytes([i]) * 50_000 for i in range(30)]
+    atomic.write_bytes(path, contents[0])
+    torn: list[bytes] = []
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            data = path.read_bytes()
+            if data not in contents:
+                torn.append(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for content in contents:
+        atomic.write_bytes(path, content[:20_000], content[20_000:])
+    is_over.set()
+    reader.join()
+    assert not torn
 
 
 def test_temporary_names_cannot_be_guessed_and_links_there_are_not_followed(
@@ -285,6 +319,14 @@ def test_brackets_in_strings_do_not_count_as_nesting(text: str, depth: int) -> N
         require_shallow(data, max(1, depth))
         with pytest.raises(ValueError, match=f"nested more than {depth - 1} levels"):
             require_shallow(data, depth - 1)
+
+
+def test_depth_is_computed_across_the_pieces_of_a_long_text(monkeypatch) -> None:
+    monkeypatch.setattr("representer.storage.files._CHUNK", 3)
+    text = '["[[[[", [[1, "]]"], {"a": [1]}]]' + "[]" * 64
+    require_shallow(text, 4)
+    with pytest.raises(ValueError, match="nested more than 3 levels"):
+        require_shallow(text, 3)
 
 
 @pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\", b"a", b'"",', b"[]"])

@@ -91,6 +91,23 @@ def test_any_nested_value_survives_a_round_trip(value: Any) -> None:
     assert is_same(decode(as_bytes(value)), value)
 
 
+def test_an_optimizer_continues_from_a_checkpoint_to_the_bit(tmp_path: Path) -> None:
+    saved = example()
+    checkpoint.save(tmp_path / "a.ckpt", saved)
+    loaded = checkpoint.load(tmp_path / "a.ckpt")
+    assert is_same(loaded.state["optimizer"], saved.state["optimizer"])
+    assert (loaded.step, loaded.settings, loaded.environment) == (4, saved.settings, {"torch": "2"})
+
+
+def test_tensors_that_share_memory_are_stored_apart() -> None:
+    whole = torch.arange(6.0)
+    value = {"whole": whole, "part": whole[2:4], "column": whole.view(2, 3)[:, 1]}
+    loaded = decode(as_bytes(value))
+    loaded["whole"].zero_()
+    assert loaded["part"].tolist() == [2.0, 3.0]
+    assert loaded["column"].tolist() == [1.0, 4.0]
+
+
 def test_equal_values_give_equal_bytes() -> None:
     state = example().state
     assert as_bytes(state) == as_bytes(decode(as_bytes(state)))
@@ -179,6 +196,11 @@ def test_no_damaged_file_is_accepted_and_no_signed_one_raises_another_error() ->
     assert fuzz(4_000, seed=0) > 0
 
 
+@pytest.mark.slow
+def test_100000_damaged_files_are_refused() -> None:
+    assert fuzz(100_000, seed=1) > 0
+
+
 def forged(header: bytes, body: dict[str, torch.Tensor] | None = None, version: int = 2) -> bytes:
     about = f'{{"version": {version}, "sha256": "{"0" * 64}", '
     text = header.decode("latin-1")
@@ -259,6 +281,15 @@ def test_a_checkpoint_of_version_02_is_refused_with_what_to_do(tmp_path: Path) -
     path.write_bytes(b"\x89RPRCKP\n" + bytes(40))
     with pytest.raises(CheckpointVersionError, match=r"Continue with that version, or delete"):
         checkpoint.latest(tmp_path, report=pytest.fail)
+
+
+def test_a_file_of_a_newer_version_is_distinguished_from_a_damaged_one(tmp_path: Path) -> None:
+    header = b'{"written_by": "9.9", "another": "layout"}'
+    path = tmp_path / "step-000000001.ckpt"
+    path.write_bytes(forged(header, version=7))
+    expected = f"written by representer 9.9 .format 7.; this is {__version__} .format 2."
+    with pytest.raises(CheckpointVersionError, match=expected):
+        checkpoint.load(path)
 
 
 def test_a_newer_checkpoint_is_not_passed_over(tmp_path: Path) -> None:

@@ -45,6 +45,26 @@ def test_as_many_as_requested_are_kept(tmp_path: Path) -> None:
     assert checkpoint.steps(tmp_path) == [6, 7, 8, 9]
 
 
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    for name in ("notes.txt", "step-1.ckpt", "step-000000001.ckpt.bak"):
+        (tmp_path / name).write_text("mine")
+    saved(tmp_path, 1, 2, 3)
+    assert {"notes.txt", "step-1.ckpt", "step-000000001.ckpt.bak"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    assert latest_step(tmp_path, []) == 3
+
+
+def test_a_damaged_newest_is_reported_and_passed_over(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2)
+    path = checkpoint.path_of_step(tmp_path, 2)
+    path.write_bytes(path.read_bytes()[:-5])
+    lines: list[str] = []
+    assert latest_step(tmp_path, lines) == 1
+    assert len(lines) == 1
+    assert f"{path} cannot be used" in lines[0]
+
+
 def test_a_good_one_survives_saves_after_a_damaged_later_one(tmp_path: Path) -> None:
     saved(tmp_path, 4, 8)
     checkpoint.path_of_step(tmp_path, 8).write_bytes(b"damaged")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+import torch
 
 from representer import machine
 from representer.checks import LIMITS
@@ -38,6 +39,26 @@ from representer.storage.run import (
     manifest_text,
     read_manifest,
 )  # fmt: skip
+
+
+def test_a_kill_after_the_description_of_a_model_leaves_it_listed(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run") as run:
+        run.write_text("labels.json", "[]")
+        assert read_manifest(run.path) == {}
+        run.write_json("model.json", {"task": "text"})
+        assert set(read_manifest(run.path) or ()) == {"labels.json", "model.json"}
+
+
+def test_a_missing_folder_is_made_with_its_parents(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "runs" / "λ a") as run:
+        assert run.write_text("a.txt", "x") == tmp_path / "runs" / "λ a" / "a.txt"
+        run.write_json("a.json", [1])
+        run.write_tensors("a.safetensors", {"w": torch.ones(2)})
+        assert run.checkpoints.is_dir()
+    names = {path.name for path in (tmp_path / "runs" / "λ a").iterdir()}
+    written = {"a.txt", "a.json", "a.safetensors"}
+    assert names == {".lock", MANIFEST, "checkpoints", *written}
+    assert set(read_manifest(tmp_path / "runs" / "λ a") or ()) == written
 
 
 def test_a_folder_into_which_nothing_was_written_leaves_no_trace(tmp_path: Path) -> None:
@@ -213,6 +234,19 @@ def test_the_manifest_lists_no_times_and_no_file_that_another_command_writes(
     assert read_manifest(tmp_path) == {"labels.json": Entry.of([b"x"])}
 
 
+def test_weights_are_in_the_manifest_while_the_run_goes_on(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.write_text("labels.json", "x")
+        assert read_manifest(tmp_path) == {}  # the mark comes before the first file
+        for value in (1.0, 2.0):
+            run.write_tensors("model.safetensors", {"w": torch.tensor(value)})
+            data = (tmp_path / "model.safetensors").read_bytes()
+            assert read_manifest(tmp_path) == {
+                "labels.json": Entry.of([b"x"]),
+                "model.safetensors": Entry.of([data]),
+            }
+
+
 def test_results_that_equal_the_previous_ones_complete_the_manifest_as_well(
     tmp_path: Path,
 ) -> None:
@@ -314,6 +348,14 @@ def test_only_the_main_process_of_accelerate_writes(
         run.write_tensors("a.safetensors", {})
         run.remove("a.txt")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_leftover_rank_in_the_environment_does_not_prevent_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with RunFolder(tmp_path / "run") as run:
+        assert run.write_text("a.txt", "x").read_text() == "x"
 
 
 def test_messages_name_an_option_that_exists_and_the_way_to_continue(tmp_path: Path) -> None:

@@ -113,6 +113,32 @@ def test_averaging_starts_where_a_loss_is_above_the_older_ones(losses, at) -> No
     assert switched == ([] if at is None else [at])
 
 
+@pytest.mark.parametrize("break_at", range(9))
+def test_a_reloaded_optimizer_continues_bit_for_bit(break_at: int) -> None:
+    """Before, at and after the switch at step 4, and the one at 4 with the loss yet to come."""
+
+    def run(optimizer: NonMonotonicASGD, first: int, last: int) -> None:
+        for k in range(first, last):
+            steps(optimizer, 1, k)
+            if k < 5:
+                optimizer.observe([1.0, 3.0, 2.0, 0.5, 1.5][k])
+
+    whole, parts = parameters(), parameters()
+    one = NonMonotonicASGD(whole, 0.1, 0.01, patience=1)
+    run(one, 0, 9)
+    before = NonMonotonicASGD(parts, 0.1, 0.01, patience=1)
+    run(before, 0, break_at)
+    copies = [nn.Parameter(p.detach().clone()) for p in parts]
+    after = NonMonotonicASGD(copies, 0.5, 0.5, patience=4)
+    after.load_state_dict(copy.deepcopy(before.state_dict()))
+    run(after, break_at, 9)
+    assert one.averaged_steps == after.averaged_steps == 6
+    for a, b in zip(whole, copies, strict=True):
+        assert torch.equal(a, b)
+        assert torch.equal(one.state[a]["mean"], after.state[b]["mean"])
+    assert one.state_dict()["averaging"] == after.state_dict()["averaging"]
+
+
 def test_a_copy_continues_with_its_copy_of_the_weights() -> None:
     optimizer = NonMonotonicASGD(parameters(), 0.1, patience=1, starts_averaging=True)
     steps(optimizer, 3, 0)
@@ -207,6 +233,14 @@ def test_evaluated_best_and_final_weights_are_the_means_and_training_continues_f
     assert result.best is not None
     # what evaluation saw of these weights is in the last digits of its loss
     assert (result.best["loss"] - 1.0) * 1e6 == pytest.approx(fit_of, rel=1e-6)
+
+
+@pytest.mark.parametrize("direction", ["min", "max"])
+def test_the_direction_of_the_metric_counts(tmp_path: Path, direction: str) -> None:
+    said: list[str] = []
+    losses = LOSSES if direction == "min" else [-loss for loss in LOSSES]
+    train(tmp_path, said, losses, direction=direction)
+    assert said == [f"averaging the weights from step {3 * len(batches(0))}"]
 
 
 def test_an_evaluation_without_a_number_counts_nothing(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from representer.estimators.language_training import (
 )
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.training import cuda_graphs
-from representer.training.cuda_graphs import WARM_UP, CapturedCalls
+from representer.training.cuda_graphs import MOST, WARM_UP, CapturedCalls
 
 
 @pytest.fixture
@@ -45,6 +45,14 @@ def test_calls_of_one_shape_are_replayed_on_their_own_arguments(graphs):
     assert call(torch.ones(3), state, 3.0)[0].tolist() == [8.0] * 3  # other constants
     assert call(torch.ones(2), (torch.ones(2),), 2.0)[0].tolist() == [3.0] * 2
     assert replays(graphs) == 6 - WARM_UP
+
+
+def test_no_more_shapes_are_captured_than_have_memory(graphs):
+    call = CapturedCalls(torch.square)
+    for _ in range(WARM_UP + 1):
+        for size in range(1, MOST + 4):
+            assert torch.equal(call(torch.full((size,), 3.0)), torch.full((size,), 9.0))
+    assert replays(graphs) == MOST
 
 
 def test_a_call_that_cannot_be_captured_is_made_and_the_reason_given_once(graphs, monkeypatch):

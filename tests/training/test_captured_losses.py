@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -98,6 +99,24 @@ def test_texts_are_padded_to_few_shapes_that_do_not_change_the_loss(graphs) -> N
     assert len(graphs) <= 2 < sum(graph.replays for graph in graphs)
     losses = [[row["valid_loss"] for row in one.history_] for one in (with_graphs, without)]
     np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_after_a_failed_capture_all_steps_run_without_a_graph(
+    tmp_path: Path, graphs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: OfLosses, body: Callable[[], Any]) -> Any:
+        OfLosses().capture(body)
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    monkeypatch.setattr(cuda_graphs, "CudaGraph", type("Fails", (OfLosses,), {"capture": fail}))
+    said: list[str] = []
+    fit(tmp_path / "with", cuda_graph=True, said=said)
+    assert said == ["no CUDA graph: operation not permitted when stream is capturing"]
+    fit(tmp_path / "without")
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")
+    assert language_model().history_ == language_model(cuda_graph=False).history_
+    assert not any(graph.replays for graph in graphs)
 
 
 @pytest.mark.parametrize(("device", "processes", "scaler", "carried", "expected"), [

@@ -13,8 +13,17 @@ from small_training import INPUTS, LABELS, batches, fit, model, task
 from torch import Tensor, nn
 
 from representer.training.averages import EVERY, WeightAverage
-from representer.training.config import has_collapsed, is_exhausted
+from representer.training.config import best_index, has_collapsed, is_above_older, is_exhausted
 from representer.training.lazy_adam import LazyAdam
+
+
+@pytest.mark.parametrize(("values", "direction", "best"), [
+    ([], "max", None), ([None, None], "max", None), ([1.0], "min", 0),
+    ([1.0, 3.0, 2.0], "max", 1), ([1.0, 3.0, 2.0], "min", 0), ([2.0, 2.0, 1.0], "max", 0),
+    ([None, 2.0, None, 2.5], "max", 3), ([-1.0, -2.0, -2.0], "min", 1),
+])  # fmt: skip
+def test_the_first_of_the_best_is_the_best(values, direction, best) -> None:
+    assert best_index(values, direction) == best
 
 
 @pytest.mark.parametrize(("values", "patience", "is_over"), [
@@ -37,6 +46,17 @@ def test_a_collapse_is_the_last_value_being_far_behind_the_best(
     values, direction, max_drop, is_over
 ) -> None:
     assert has_collapsed(values, direction, max_drop) == is_over
+
+
+@pytest.mark.parametrize(("values", "direction", "recent", "is_over"), [
+    ([], "min", 2, False), ([1.0, 2.0, 3.0], "min", 2, False),
+    ([1.0, 2.0, 3.0, 1.5], "min", 2, True), ([1.0, 2.0, 3.0, 1.0], "min", 2, False),
+    ([1.0, 2.0, 3.0, 1.5], "min", 3, False), ([1.0, 2.0, 3.0, 1.5], "min", None, False),
+    ([None, 2.0, 3.0, 1.5], "min", 2, False), ([1.0, 2.0, 3.0, None], "min", 2, False),
+    ([3.0, 1.0, 2.0], "max", 1, True), ([3.0, 1.0, 4.0], "max", 1, False),
+])  # fmt: skip
+def test_an_evaluation_may_be_worse_than_the_older_ones(values, direction, recent, is_over) -> None:
+    assert is_above_older(values, direction, recent) is is_over
 
 
 # Averaged weights: their closed form, what is evaluated and saved, and resumption to the bit.

@@ -39,6 +39,40 @@ def faults(keeps: bool) -> int:
     return int(ran.stdout)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(
+    generators.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
+)
+def test_freed_memory_is_returned_on_request():
+    program = """
+import torch
+from pathlib import Path
+from representer.training.generators import keep_freed_memory, return_freed_memory
+def resident(): return int(Path("/proc/self/statm").read_text().split()[1])
+assert keep_freed_memory()
+before = resident()
+tensors = [torch.ones(2**18) for _ in range(64)]  # 64 MiB
+last = torch.ones(2**10)
+del tensors
+kept = resident() - before
+assert return_freed_memory()
+print(kept, resident() - before)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    kept, left = map(int, ran.stdout.split())  # pages
+    assert kept > 10_000
+    assert left < 4_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    generators.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
+)
+def test_freed_memory_is_reused_on_request_and_importing_changes_nothing():
+    assert 4 * faults(keeps=True) < faults(keeps=False)
+
+
 def test_the_commands_that_train_ask_for_it(monkeypatch: pytest.MonkeyPatch):
     asked: list[str] = []
     monkeypatch.setattr(generators, "keep_freed_memory", lambda: asked.append("asked"))

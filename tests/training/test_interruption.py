@@ -143,6 +143,34 @@ def test_a_signal_in_a_step_saves_that_step_and_leaves(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("after", [7, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
+    server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path, after: int
+) -> None:
+    """After step 10 the evaluation is that of an epoch's end."""
+    out = tmp_path / "run"
+    code = server.run("train", out, signal_at=["evaluate", after], signals=[signal.SIGTERM])
+    assert code == 143
+    found = checkpoint.latest(out / "checkpoints", report=pytest.fail)
+    assert found is not None
+    assert found.step == after
+    assert found.state["progress"]["evaluated_at"] < after
+    assert server.run("train", out, resume=True) == 0
+    assert digests(out) == uninterrupted.digests
+
+
+@pytest.mark.slow
+def test_a_signal_in_the_last_evaluation_leaves_a_run_that_can_be_finished(
+    server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    assert server.run("train", out, signal_at=["evaluate", 80], signals=[signal.SIGTERM]) == 143
+    assert not (out / "final.safetensors").exists()
+    assert server.run("train", out, resume=True) == 0
+    assert digests(out) == uninterrupted.digests
+
+
+@pytest.mark.slow
 def test_a_double_ctrl_c_in_a_step_leaves_a_folder_that_can_be_resumed(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from representer.storage import checkpoint
 
@@ -82,6 +83,20 @@ def test_4_kills_leave_the_result_identical_to_the_bit(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
 ) -> None:
     assert campaign(server, digests, tmp_path, uninterrupted, kills=4, seed=1) >= 1
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
+    server: Any, tmp_path: Path, stage: str
+) -> None:
+    for step in (1, 2):
+        assert server.run("save", tmp_path, step=step) == 0
+    code = server.run("save", tmp_path, step=3, failpoint=f"ckpt.{stage}:kill")
+    assert code == -signal.SIGKILL
+    found = checkpoint.latest(tmp_path, report=pytest.fail)
+    assert found is not None
+    assert found.step == (3 if stage in ("replaced", "recorded", "pruned") else 2)
+    assert torch.equal(found.state["weights"], torch.full((50,), float(found.step)))
 
 
 @pytest.mark.slow

@@ -110,6 +110,24 @@ def test_options_that_move_rows_without_a_gradient_differently_update_all_rows(
         lazy.step()
 
 
+@pytest.mark.parametrize("saved_as", ["lazy", "adam"])
+def test_a_saved_state_continues(saved_as: str) -> None:
+    whole, first, second = embedding(), embedding(), embedding()
+    unbroken, kind = LazyAdam(whole.parameters(), 1e-2), LazyAdam if saved_as == "lazy" else dense
+    before = kind(first.parameters(), lr=1e-2) if kind is LazyAdam else dense(first.parameters())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LazyAdam, "catch_up", lambda self: None)  # as in a checkpoint
+        steps(unbroken, whole, range(80))
+        steps(before, first, range(80))
+    second.load_state_dict(first.state_dict())
+    after = LazyAdam(second.parameters(), 1e-2)
+    after.load_state_dict(before.state_dict())
+    read = steps(unbroken, whole, range(80, 200)), steps(after, second, range(80, 200))
+    torch.testing.assert_close(*read, **({"rtol": 0, "atol": 0} if saved_as == "lazy" else EXACT))
+    if saved_as == "lazy":
+        assert torch.equal(whole.weight, second.weight)
+
+
 def test_a_copy_continues_with_its_copy_of_the_weights() -> None:
     ours = embedding()
     optimizer = LazyAdam(ours.parameters(), 1e-2)
@@ -118,6 +136,19 @@ def test_a_copy_continues_with_its_copy_of_the_weights() -> None:
     torch.testing.assert_close(
         steps(copied, theirs, range(50, 90)), steps(optimizer, ours, range(50, 90)), **EXACT
     )
+
+
+def test_one_row_is_enough() -> None:
+    ours, theirs = embedding(1, None), embedding(1, None)
+    for module, optimizer in (
+        (ours, LazyAdam(ours.parameters(), 1e-2)), (theirs, dense(theirs.parameters())),
+    ):  # fmt: skip
+        with optimizer.lookups([module]) if module is ours else contextlib.nullcontext():
+            for i in range(5):
+                optimizer.zero_grad()
+                module(torch.zeros(i, dtype=torch.int64)).sin().sum().backward()
+                optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight, **EXACT)
 
 
 def test_a_token_outside_the_vocabulary_is_an_index_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 import pytest
@@ -60,6 +61,15 @@ def test_a_terminal_gets_a_bar_too(
     assert capsys.readouterr().out.count("\n") == 1
 
 
+def test_nothing_is_shown_on_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    show(Progress(is_shown=False))
+    assert capsys.readouterr().out == terminal.getvalue() == ""
+
+
 def test_a_closed_or_missing_stream_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,3 +83,17 @@ def test_a_closed_or_missing_stream_stops_nothing(
     monkeypatch.undo()
     show(Progress())
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_a_pipe_without_reader_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = io.TextIOWrapper(io.FileIO(writing, "w"), write_through=True)
+    monkeypatch.setattr(sys, "stdout", stream)
+    show(Progress())
+    say("still here")
+    assert capsys.readouterr().err == "still here\n"
+    monkeypatch.undo()
+    stream.close()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import json
+import os
+import resource
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +34,21 @@ def test_it_learns_and_returns_the_reason_for_its_end(tmp_path: Path) -> None:
     assert result.best["accuracy"] > 0.9 > 0.7 > accuracy(model(), lambda: None)["accuracy"]
     assert result.rows == rows(tmp_path)
     assert network.training
+
+
+def test_csv_and_jsonl_hold_the_same_rows_and_times_are_kept_apart(tmp_path: Path) -> None:
+    fit(tmp_path, evaluate_every=5)
+    with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        table = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+    assert table == rows(tmp_path)
+    assert [row["step"] for row in table] == [5, 7, 10, 14, 15, 20, 21]
+    assert [row["epoch"] for row in table] == [1, 1, 2, 2, 3, 3, 3]
+    times = [json.loads(line) for line in (tmp_path / "timings.jsonl").read_text().splitlines()]
+    peaks = [row["peak_mib"] for row in times]
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    assert 50 < peaks[0] <= peaks[-1] <= most
+    assert [time["step"] for time in times] == [5, 7, 10, 14, 15, 20, 21]
+    assert all(set(time) == {"step", "seconds", "peak_mib"} for time in times)
 
 
 def test_the_training_loss_is_the_mean_over_examples_with_an_uneven_last_batch(
@@ -317,6 +338,20 @@ def test_checkpoints_are_also_saved_by_the_clock(tmp_path: Path) -> None:
     assert kept == [[0], [0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]
 
 
+def test_the_clock_starts_again_with_every_checkpoint(tmp_path: Path, monkeypatch: Any) -> None:
+    now = 0.0
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def load(indices: Any) -> Any:
+        nonlocal now
+        now += 1
+        return INPUTS[indices], LABELS[indices]
+
+    options = {"checkpoint_every_seconds": 3, "keep_checkpoints": 9, "epochs": 1}
+    fit(tmp_path, task=task(load=load), **options)
+    assert checkpoint.steps(tmp_path / "checkpoints") == [0, 3, 6, 7]
+
+
 def test_the_number_of_checkpoints_to_keep_is_configured(tmp_path: Path) -> None:
     fit(tmp_path, keep_checkpoints=3, epochs=4)
     assert checkpoint.steps(tmp_path / "checkpoints") == [14, 21, 28]
@@ -355,12 +390,38 @@ def test_settings_leave_out_what_changes_no_number() -> None:
 # Going on with a run: to the bit, or refused with the reason.
 
 
+def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
+    first = fit(tmp_path)
+    bytes_before = (tmp_path / "final.safetensors").read_bytes()
+    untouched = task(loss=lambda module, batch: pytest.fail("trained"))
+    again = fit(tmp_path, resume=True, task=untouched)
+    assert (again.rows, again.best, again.reason) == (first.rows, first.best, first.reason)
+    assert (tmp_path / "final.safetensors").read_bytes() == bytes_before
+
+
 def test_a_run_that_a_callback_ended_is_not_trained_again(tmp_path: Path) -> None:
     ended = fit(tmp_path / "run", callbacks=[lambda row: row["epoch"] == 2])
     again = fit(tmp_path / "run", resume=True)
     assert (again.reason, again.epoch, again.step) == (ended.reason, ended.epoch, ended.step)
     assert again.reason == "callback"
     assert again.rows == ended.rows
+
+
+def test_more_epochs_continue_as_if_requested_at_once(tmp_path: Path) -> None:
+    fit(tmp_path / "a", epochs=5)
+    fit(tmp_path / "b", epochs=2)
+    fit(tmp_path / "b", epochs=5, resume=True)
+    for name in ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_run_that_saves_rarely_leaves_what_one_that_saves_always_does(tmp_path: Path) -> None:
+    fit(tmp_path / "always", epochs=5)
+    fit(tmp_path / "rarely", epochs=5, save_every_epochs=3)
+    for name in ("final.safetensors", "model.safetensors", "metrics.jsonl", "metrics.csv"):
+        assert (tmp_path / "rarely" / name).read_bytes() == (
+            tmp_path / "always" / name
+        ).read_bytes()
 
 
 def test_a_run_that_saves_rarely_continues_where_it_saved(tmp_path: Path) -> None:
@@ -503,5 +564,33 @@ def test_a_disk_that_fails_ends_the_run_in_one_line_and_it_can_go_on(
     assert f".{suffix} cannot be written: " in errors[0]
     assert not list(out.rglob("*.tmp"))
     assert checkpoint.latest(out / "checkpoints", report=pytest.fail) is not None
+    assert server.run("train", out, resume=True) == 0
+    assert digests(out) == uninterrupted.digests
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_really_full_loses_nothing(
+    server: Any, digests: Digests, uninterrupted: Any, small_disk: Path, tmp_path: Path
+) -> None:
+    out = small_disk / "run"
+    log = tmp_path / "log"  # not on that disk
+    assert server.run("train", out, log=str(log)) == 2
+    assert "cannot be written: no space left on device. Free some space" in log.read_text()
+    assert not list(out.rglob("*.tmp"))
+    found = checkpoint.latest(out / "checkpoints", report=pytest.fail)
+    assert found is not None
+    subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
     assert server.run("train", out, resume=True) == 0
     assert digests(out) == uninterrupted.digests

@@ -103,6 +103,14 @@ def test_a_wrong_request_is_one_line(
     assert client.post("/live", {"input": "good"})[0] == 200
 
 
+@pytest.mark.parametrize("path", ["/", "/live", "/live/changes", "/model"])
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "192.0.2.1:8000", ""])
+def test_another_host_is_refused(client: Any, path: str, host: str) -> None:
+    for method, body in (("GET", None), ("POST", {"input": "good", "place": 0})):
+        status, _ = client.request(method, path, body, {"host": host})
+        assert status in (400, 403)
+
+
 def test_a_page_of_another_site_cannot_send_a_form(serve: Serve, view: LiveView) -> None:
     client = serve(view)
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
