@@ -288,20 +288,19 @@ def tested(text: str, heading: str, question: str, other: str) -> list[str]:
 def finite(lines: Lines, model: str, other: str) -> Finding:
     """Judge that a training stays finite, beside another of which the figures are shown.
 
-    It is refuted if the exact 95 % interval of the share of its seeds that diverge is above `RARE`,
-    and confirmed if it is below.
+    Its difference is that of the share of seeds that stay finite, in points, from 1 - `RARE`, with
+    the exact 95 % interval, of which the middle is shown.
     """
     runs = [lines.variants["rkm-divergence", variant] for variant in (model, other)]
     steps, peers = ([line["value"] for line in of_variant] for of_variant in runs)
     diverged = [step for step in steps if step is not None]
-    low, high = binomtest(len(diverged), len(steps)).proportion_ci()
-    decided = REFUTED if low > RARE else CONFIRMED if high < RARE else OPEN
+    low, high = 100 * (RARE - np.array(binomtest(len(diverged), len(steps)).proportion_ci()))[::-1]
     where = f", at step {', '.join(map(str, diverged))}" if diverged else ""
-    share = f"{100 * low:.2g} to {100 * high:.2g} % of seeds"
     beside = f"{len(peers) - peers.count(None)} of {len(peers)} of the other"
-    figures = f"{len(diverged)} of {len(steps)} diverged{where} ({share}); {beside}"
-    verdict = decided if len(steps) >= FEWEST else OPEN
-    return Finding(0.0, math.inf, f"{len(steps)} seeds", figures, [*chain(*runs)], verdict)
+    figures = f"{len(diverged)} of {len(steps)} diverged{where}; {beside}"
+    verdict = "" if len(steps) >= FEWEST else OPEN
+    mean, half = (low + high) / 2, (high - low) / 2
+    return Finding(mean, half, f"{len(steps)} seeds", figures, [*chain(*runs)], verdict)
 
 
 HEAD = ("page", "command", "hours", "machine and date")

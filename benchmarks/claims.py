@@ -47,11 +47,11 @@ are the longest runs that both have for three seeds. A claim is *confirmed* if t
 0, *refuted* if it is below, and *not decided* if it contains 0. That one is at least level with
 another has a margin of one point of accuracy: it is confirmed if the interval is above -1, refuted
 if it is below -1, and not decided if it contains -1, even where it excludes 0. That a training
-stays finite is refuted if the exact 95 % interval of the share of seeds that diverge is above 5 %,
-and confirmed if it is below. *Not testable* means that what was run cannot decide it. A verdict
-holds for the share of the paper's training and for what the last column says; a run that solves its
-problem ends early. Hours are those of the lines, or of all runs of the page. The second table has
-what each page says of its runs."""
+stays finite has as its difference the share of seeds that do, in points from 95 %, with the exact
+interval. *Not testable* means that what was run cannot decide it. A verdict holds for the share of
+the paper's training and for what the last column says; a run that solves its problem ends early.
+Hours are those of the lines, or of all runs of the page. The second table has what each page says
+of its runs."""
 POINT = 1.0  # margin of accuracies
 TABLE_2, TABLE_4 = "L19 Table 2", "L19 Table 4"
 

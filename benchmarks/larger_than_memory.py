@@ -37,11 +37,12 @@ process in its life, in units of 10⁶ bytes; the page cache is not part of it."
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has ended: what it printed, its wall time and its peak memory in MB."""
+    """A command that has ended: what it printed, its times and its peak memory in MB."""
 
     err: str
     seconds: float
     megabytes: float
+    cpu_seconds: float
 
 
 def main() -> None:
@@ -130,7 +131,8 @@ def ended(words: list[str | Path]) -> Ended:
     _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"{' '.join(command)} failed:\n{err[-3000:]}")
-    return Ended(err, time.monotonic() - started, used.ru_maxrss * 1024 / 1e6)
+    seconds, cpu = time.monotonic() - started, used.ru_utime + used.ru_stime
+    return Ended(err, seconds, used.ru_maxrss * 1024 / 1e6, cpu)
 
 
 def write(path: Path, size: float, seed: int) -> int:

@@ -115,8 +115,6 @@ def is_consistent(row: str) -> bool:
         return verdict == (
             "not decided" if p_values[0] >= LEVEL else "confirmed" if sign > 0 else "refuted"
         )
-    if counted := re.search(r"(\d+) of (\d+) diverged", row):
-        return verdict == ("refuted" if counted[1] == counted[2] else "not decided")
     ((low, high),) = intervals(row)
     return verdict == (
         "confirmed" if low > -margin else "refuted" if high < -margin else "not decided"

@@ -448,7 +448,8 @@ class TextKernel(Kernel):
 
     def of_rare(self) -> Self:
         """Return an unfitted kernel that counts every n-gram, for classes of a few texts."""
-        return type(self)(**self.get_params(False) | {"min_count": 1, "min_characters": 1})
+        rare: dict[str, Any] = {"min_count": 1, "min_characters": 1}
+        return type(self)(**self.get_params(False) | rare)
 
     def no_network(self) -> str:
         return COUNTED
