@@ -67,9 +67,17 @@ def cores() -> int:
 
 
 def command() -> str:
-    """Return the command of this process, with the variables that choose instruction sets."""
+    """Return the command of this process, with the variables that choose instruction sets.
+
+    The folder of the data, which is another one on another machine, is DIR.
+    """
     chosen = [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]
-    return " ".join([*chosen, "python", shlex.join(sys.argv)])
+    before = ["", *sys.argv]
+    words = [
+        "DIR" if option == "--data" else word
+        for option, word in zip(before, sys.argv, strict=False)
+    ]
+    return " ".join([*chosen, "python", shlex.join(words)])
 
 
 def load() -> str:

@@ -181,7 +181,7 @@ def row(claim: str, figure: str, interval: str) -> str:
     "| claim | verdict |\n|---|---|\n| A ahead of B | confirmed | 3 and 2 | +0.7 ± 1.2 |",
     "| claim | verdict |\n|---|---|\n| A ahead of B | not decided | 3 and 2 | +1.7 ± 1.2 |",
     "| claim | verdict |\n|---|---|\n| A ahead of B | refuted | – | +1.7 points, p = 0.01 |",
-    "| claim | verdict |\n|---|---|\n| A is finite | refuted | 1 of 2 diverged, at step 16 |",
+    "| claim | verdict |\n|---|---|\n| A is finite | refuted | 1 of 9 diverged | -6 ± 37 |",
 ])  # fmt: skip
 def test_the_check_refuses(text: str):
     assert len(unsupported(text)) == 1
