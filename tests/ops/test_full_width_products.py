@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from representer.ops import common
 
@@ -27,6 +28,26 @@ def test_large_products_alone_are_handed_over_and_the_setting_comes_back(wide_cp
     with pytest.raises(RuntimeError), common.full_width_products():
         raise RuntimeError
     assert torch.backends.mkldnn.matmul.fp32_precision == before
+
+
+def test_blocks_of_two_threads_leave_the_setting_as_it_was(wide_cpu):
+    before = torch.backends.mkldnn.matmul.fp32_precision
+    first, second = (common.full_width_products() for _ in "ab")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)  # not the last that was opened
+    assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+    second.__exit__(None, None, None)
+    assert torch.backends.mkldnn.matmul.fp32_precision == before
+
+
+@pytest.mark.parametrize("mode", [
+    FakeTensorMode, lambda: torch.autocast("cpu", torch.bfloat16), lambda: torch.device("meta"),
+], ids=["fake", "autocast", "device"])  # fmt: skip
+def test_the_check_does_not_depend_on_the_mode_of_its_first_call(mode):
+    expected = common._rounds_nothing.__wrapped__()
+    with mode():
+        assert common._rounds_nothing.__wrapped__() == expected
 
 
 @pytest.mark.parametrize("missing", ["_is_wide_amd", "_rounds_nothing"])

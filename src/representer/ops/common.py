@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from representer.errors import ArgumentError, BackendError, KindError, ShapeError
@@ -28,8 +30,6 @@ from representer.errors import ArgumentError, BackendError, KindError, ShapeErro
 Multiply = Callable[[Tensor, Tensor], Tensor]
 Transpose = Callable[[Tensor], Tensor]
 FEW_ROWS = 32  # steps times sequences up to which the layout of a product matters less than a copy
-
-
 _FEW_MULTIPLICATIONS = 2e6  # 16 rows of 64 times 64 columns of 256 are 0.3e6
 
 
@@ -132,12 +132,22 @@ def full_width_products(multiplications: float = math.inf) -> Iterator[None]:
         yield
         return
     matmul = torch.backends.mkldnn.matmul  # pyright: ignore[reportAttributeAccessIssue]
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "bf16"
+    with _blocks_lock:  # the switch is the process's: the last block of all threads restores it
+        if not _blocks:
+            _blocks.append(matmul.fp32_precision)
+            matmul.fp32_precision = "bf16"
+        _blocks.append("")
     try:
         yield
     finally:
-        matmul.fp32_precision = before
+        with _blocks_lock:
+            _blocks.pop()
+            if len(_blocks) == 1:
+                matmul.fp32_precision = _blocks.pop()
+
+
+_blocks: list[str] = []  # the setting before the first block, and an entry for each open block
+_blocks_lock = threading.Lock()
 
 
 @cache
@@ -151,16 +161,17 @@ def _is_wide_amd() -> bool:
 
 @cache
 def _rounds_nothing() -> bool:
-    """Return True if a product that may be rounded to bfloat16 is not."""
-    a = torch.linspace(0.5, 1.5, 128 * 256).sin().view(128, 256)
-    exact = a.double() @ a.double().T
+    """Return True if a product that may be rounded to bfloat16 is not, whatever mode is active."""
     matmul = torch.backends.mkldnn.matmul  # pyright: ignore[reportAttributeAccessIssue]
-    before, matmul.fp32_precision = matmul.fp32_precision, "bf16"
-    try:
-        error = (a @ a.T - exact).norm() / exact.norm()
-    finally:
-        matmul.fp32_precision = before
-    return float(error) < 1e-5  # float32: 2e-7, bfloat16: 1e-3
+    with disable_current_modes(), torch.autocast("cpu", enabled=False):
+        a = torch.linspace(0.5, 1.5, 128 * 256, device="cpu").sin().view(128, 256)
+        exact = a.double() @ a.double().T
+        before, matmul.fp32_precision = matmul.fp32_precision, "bf16"
+        try:
+            error = (a @ a.T - exact).norm() / exact.norm()
+        finally:
+            matmul.fp32_precision = before
+        return float(error) < 1e-5  # float32: 2e-7, bfloat16: 1e-3
 
 
 def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) -> None:
