@@ -326,6 +326,8 @@ def test_neural_signals_train_with_the_settings_of_table_4():
     assert (syncnet.stride, syncnet.pooling, syncnet.pool_length) == (1, "flatten", 40)  # code
     group = lfp.config_of(lfp.SIGNAL_SETS["alcoholism"], "rkm-lstm", request(), 16, 1)
     assert (group.standardize, group.valid_fraction, group.epochs) == ("window", 0.0, 40)  # ours
+    plain = {name for name, signals in lfp.SIGNAL_SETS.items() if not signals.align}
+    assert plain == {"synthetic", "arithmetic", "alcoholism", "condition"}
     assert lfp.RATE == 160.0  # ours; the paper's mice: 1,000 Hz
     assert lfp.SYNTHETIC == {"subjects": 8, "windows": 500, "seed": 0}  # ours
     assert lfp.LEAST_FOLDS == 8  # ours

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +67,26 @@ def test_long_recordings_are_cut_to_two_seconds_of_microvolts(root):
         "rest", "rest", "arithmetic", "arithmetic",
     ]  # fmt: skip
     assert recordings.subjects.tolist()[::4] == ["subject 00", "subject 01", "subject 02"]
+
+
+def test_recentering_makes_the_mean_covariance_of_every_subject_the_identity():
+    recordings = synthetic_recordings(subjects=3, windows=40, seed=0)
+    gains = 1.0 + np.arange(len(recordings))[:, None, None] / 50  # of windows, not of subjects
+    recordings = replace(recordings, signals=gains * recordings.signals + 7.0)
+    whitened = lfp.aligned(recordings)
+    for subject in set(recordings.subjects.tolist()):
+        windows = whitened.signals[recordings.subjects == subject].astype(np.float64)
+        covariance = np.mean([np.cov(window, bias=True) for window in windows], axis=0)
+        np.testing.assert_allclose(covariance, np.eye(len(covariance)), atol=1e-5)  # float32
+    permuted = lfp.aligned(replace(recordings, labels=recordings.labels[::-1]))
+    np.testing.assert_array_equal(permuted.signals, whitened.signals)
+
+
+def test_a_direction_without_power_is_not_amplified():
+    recordings = synthetic_recordings(subjects=1, windows=20, seed=0)
+    referenced = recordings.signals - recordings.signals.mean(axis=1, keepdims=True)
+    whitened = lfp.aligned(replace(recordings, signals=referenced)).signals
+    assert np.abs(whitened.mean(axis=1)).max() < 1e-3 * np.abs(whitened).max()
 
 
 def test_duplicate_trials_are_dropped(root):

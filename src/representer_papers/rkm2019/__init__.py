@@ -47,7 +47,14 @@ RECIPES = {
                     "stride, rate, dropout and augmentation of ours; the paper prints none",
                 )
             },
-            datasets=("synthetic", "arithmetic", "alcoholism", "condition"),
+            datasets=(
+                "synthetic",
+                "arithmetic",
+                "alcoholism",
+                "condition",
+                "arithmetic-recentered",
+                "condition-recentered",
+            ),
             reported=published.LFP,
         ),
     )

@@ -52,6 +52,7 @@ from representer_papers.shared.table import (
 
 RATE = 160.0  # Hz: 40 samples are a quarter of a second; initial frequencies go up to 25 Hz
 # The synthetic classes have equal power: only the phase lags of the channels distinguish them.
+FLOOR = 1e-3  # of the mean power of a direction, in which a subject's channels are whitened
 SYNTHETIC: dict[str, Any] = {"subjects": 8, "windows": 500, "seed": 0}
 
 
@@ -66,6 +67,7 @@ class SignalSet:
     baseline: str = "subject"  # best-performing standardization of the baseline's features
     rate: float = 0.0  # sampling rate after resampling, in Hz; 0 keeps the original
     planted: bool = False  # the recordings have a planted frequency and lags
+    align: bool = False  # whether each subject's channels are whitened
 
     def recordings(self, root: Path, *, smoke: bool = False) -> Recordings:
         """Read and resample the recordings; a smoke run takes four windows per subject and class.
@@ -81,7 +83,27 @@ class SignalSet:
                 for label in range(len(read.classes))
             ]
             read = read.take(np.sort(np.concatenate(kept)))
-        return resampled(read, self.rate) if self.rate else read
+        read = resampled(read, self.rate) if self.rate else read
+        return aligned(read) if self.align else read
+
+
+def aligned(recordings: Recordings) -> Recordings:
+    """Whiten the channels of each subject, as He and Wu (2020) recenter subjects for networks.
+
+    The windows of a subject are multiplied by the inverse square root of the mean of their
+    covariances, without labels, so that this mean is the identity for every subject.
+    """
+    signals = recordings.signals.astype(np.float64)
+    signals -= signals.mean(axis=2, keepdims=True)
+    for subject in np.unique(recordings.subjects):
+        rows = recordings.subjects == subject
+        windows = signals[rows]
+        covariance = np.einsum("nct,ndt->cd", windows, windows) / windows[:, 0].size
+        values, vectors = np.linalg.eigh(covariance)
+        # a common reference makes a direction without power: it stays small instead of noise
+        scales = np.sqrt(np.maximum(values, FLOOR * values.mean()))
+        signals[rows] = np.einsum("cd,ndt->nct", vectors / scales @ vectors.T, windows)
+    return replace(recordings, signals=signals.astype(np.float32))
 
 
 def _synthetic(_: Path) -> Recordings:
@@ -154,6 +176,24 @@ SIGNAL_SETS: Mapping[str, SignalSet] = {
         SignalSet("arithmetic", "mental arithmetic", _arithmetic, _EEG, "subject", RATE),
         SignalSet("alcoholism", "alcoholism, group", _group, _GROUP, "training", RATE),
         SignalSet("condition", "alcoholism, condition", _condition, _ANSWER, "training", RATE),
+        SignalSet(
+            "arithmetic-recentered",
+            "mental arithmetic, recentered",
+            _arithmetic,
+            _EEG,
+            "subject",
+            RATE,
+            align=True,
+        ),
+        SignalSet(
+            "condition-recentered",
+            "alcoholism, condition, recentered",
+            _condition,
+            _ANSWER,
+            "training",
+            RATE,
+            align=True,
+        ),
     )
 }
 
@@ -178,6 +218,7 @@ def reproduce_signals(request: Request) -> Path:
     for signals in sets:
         settings = {"baseline": signals.baseline, "options": dict(signals.options)}
         settings |= {"budget": request.budget, "smoke": request.smoke}
+        settings |= {"align": True} if signals.align else {}  # runs without it keep their keys
         runs = [
             Run(
                 request.out / signals.name / f"{row}-seed{seed}",
@@ -305,7 +346,8 @@ _ABOUT = (
     "position. SyncNet, the paper's row CNN, has relu, the largest output of every 40 samples, and",
     "one linear layer on all of these (Li et al., 2017); the CNN of Table 1, averaged over time,",
     "which can tell neither powers nor phases, is a row of its own. With fewer folds than",
-    "subjects, a fold leaves out a group of subjects.",
+    "subjects, a fold leaves out a group of subjects. Recentered: each subject's channels are",
+    "whitened by the mean covariance of his windows, without labels (He and Wu, 2020).",
 )
 _TITLES = {cell: title for cell, (title, _) in CELLS.items()} | {
     AVERAGED: "CNN, mean over time",
