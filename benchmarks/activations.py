@@ -14,8 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from machine import load
-from report import number, options, table, write_page
+from report import number, options, require_core, table, write_page
 from representer import functional
 from representer.ops import kernel_activation
 from representer.training.generators import keep_freed_memory
@@ -98,8 +97,9 @@ def section(rows: int, count: int, mode: str, repeats: int) -> str:
 
 
 def main() -> None:
-    rows = {"type": int, "default": 100_000}
-    chosen, before, sections = options("Time learned activations.", rows=rows), load(), []
+    settings: dict = {"repeats": (9, "rounds; slow ones run in 3"), "rows": (100_000, "of inputs")}
+    chosen, sections = options("Time learned activations.", **settings), []
+    require_core()
     keep_freed_memory()
     for count in CENTERS:
         verify(count)
@@ -107,7 +107,7 @@ def main() -> None:
             sections.append(section(chosen.rows, count, mode, chosen.repeats))
             print(count, mode, file=sys.stderr)
     about = ABOUT.format(rows=chosen.rows)
-    write_page(chosen.out, "Learned activations", about, before, *sections)
+    write_page(chosen, "Learned activations", about, *sections)
 
 
 if __name__ == "__main__":

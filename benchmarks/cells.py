@@ -7,10 +7,8 @@ takes about five minutes; ``--quick`` takes one and is for development.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -34,10 +32,10 @@ from cases import (
     stream,
 )  # fmt: skip
 from goals import PEAK, READING, Goal, Measured, Results
-from machine import load, measure_limits
-from report import QUICK, goals_table, limits_table, modes_table, write_page
+from machine import measure_limits
+from report import TIMING, goals_table, limits_table, modes_table, options, quick, write_page
 from representer.nn import TABLE1
-from representer.ops import core, use_backend
+from representer.ops import use_backend
 from timing import Candidate, interleave
 from verify import on_more_threads, verify, verify_step
 
@@ -135,19 +133,11 @@ def steps(calls: int) -> list[Candidate]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the cells on this machine's CPU.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--quick", action="store_true", help="three rounds")
-    parser.add_argument("--cases", nargs="+", choices=TITLES, default=list(TITLES))
-    parser.add_argument("--repeats", type=int, default=25, help="rounds; slow baselines run in 5")
-    parser.add_argument("--before", type=Path, help="page to take the goals' earlier figures from")
-    chosen = parser.parse_args()
-    if core.LIBRARY is None:
-        raise SystemExit(core.MISSING)
-    repeats, slow_repeats = (3, 1) if chosen.quick else (chosen.repeats, min(5, chosen.repeats))
-    torch.set_num_threads(1)
+    cases = {"nargs": "+", "choices": TITLES, "default": list(TITLES)}
+    chosen = options("Measure the cells on this machine's CPU.", cases=cases, **TIMING)
+    repeats, slow_repeats = quick(chosen), 1 if chosen.quick else min(5, chosen.repeats)
     torch.manual_seed(0)
-    before, results = load(), Results(measure_limits(repeats))
+    results = Results(measure_limits(repeats))
     sections = ["## One thread, CPU time"]
     for case in chosen.cases:
         modes = measure(case, repeats, slow_repeats)
@@ -161,7 +151,7 @@ def main() -> None:
         sections.append(modes_table(title, modes, results.limits, baselines, unit))
         print(case, file=sys.stderr, flush=True)
     on_more_threads(lambda: [verify(SIZES[case]) for case in SIZES if case in chosen.cases])
-    write_page(chosen.out, "CPU: measured speeds", ABOUT, before, QUICK * chosen.quick,
+    write_page(chosen, "CPU: measured speeds", ABOUT,
                limits_table(results.limits), goals_table(goals(), results, chosen.before),
                *sections)  # fmt: skip
 

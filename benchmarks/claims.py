@@ -5,7 +5,6 @@ python benchmarks/claims.py --out docs/results/claims.md
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from collections.abc import Callable
@@ -33,8 +32,7 @@ from claim_figures import (
     tested,
     updates,
 )
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer_papers.rkm2019.published import ROWS
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -239,16 +237,14 @@ CLAIMS = (
 
 def main() -> None:
     """Judge the claims and write the page."""
-    parser = argparse.ArgumentParser(description="Judge the claims of the papers.")
-    parser.add_argument("--out", type=Path, help="page to write; printed if not given")
-    chosen = parser.parse_args()
+    chosen = options("Judge the claims of the papers.")
     head = ["claim", "source", "verdict", "figures", "difference", "over", "page", "share", "hours",
             "machine", "commit", "what"]  # fmt: skip
     pages = list(dict.fromkeys([*(page for claim in CLAIMS for page in claim.pages), *MORE_RUNS]))
     runs = table(HEAD, runs_of(RESULTS, pages), len(HEAD))
     verdicts = table(head, judged(RESULTS), len(head))
     title, runs = "The claims of the papers", f"## The runs behind them\n\n{runs}"
-    write_page(chosen.out, title, ABOUT, load(), verdicts, runs)
+    write_page(chosen, title, ABOUT, verdicts, runs)
 
 
 def judged(folder: Path) -> list[list[str]]:

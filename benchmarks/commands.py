@@ -7,7 +7,6 @@ The table has the columns ``text`` and ``label``. PYTHON is an interpreter with 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import subprocess
@@ -16,8 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 
 SMALL, LARGE, EXPLAINED = 1_000, 20_000, 20
 ABOUT = """\
@@ -31,13 +29,10 @@ row. Versions weight n-grams differently, so that predictions may differ."""
 
 def main() -> None:
     """Run the commands with both versions, and write the page."""
-    parser = argparse.ArgumentParser(description="Measure whole commands.")
-    parser.add_argument("--data", type=Path, required=True, help="table with text and label")
-    parser.add_argument("--before", type=Path, required=True, help="interpreter of a version")
-    parser.add_argument("--without", nargs="*", default=[], help="beginnings of rows to leave out")
-    parser.add_argument("--out", type=Path, help="page to write; printed if not given")
-    chosen = parser.parse_args()
-    before, rows = load(), []
+    without = {"nargs": "*", "default": [], "help": "beginnings of rows to leave out"}
+    chosen = options("Measure whole commands.", data=(Path, "table with text and label"),
+                     before=(Path, "interpreter of a version"), without=without)  # fmt: skip
+    rows = []
     versions = {"before": str(chosen.before.absolute()), "after": sys.executable}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -63,7 +58,7 @@ def main() -> None:
         are_equal = files[0].read_bytes() == files[1].read_bytes()
     sentence = f"Predictions of the kernel by both versions: {'equal' if are_equal else 'differ'}."
     lines = table(["", "before", "after", "before over after"], rows)
-    write_page(chosen.out, "Whole commands", ABOUT, before, lines, sentence)
+    write_page(chosen, "Whole commands", ABOUT, lines, sentence)
 
 
 def commands(large: Path, small: Path, single: Path) -> list[tuple[str, list[str]]]:

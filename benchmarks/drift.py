@@ -5,9 +5,7 @@ python benchmarks/drift.py --out docs/results/drift.md
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,7 @@ import torch
 from torch_geometric.data import Data
 from tqdm import tqdm
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer.data.signals import synthetic_recordings
 from representer.data.text import code_lines
 from representer.kernels import CrossSpectralKernel, TextKernel, WeisfeilerLehmanKernel
@@ -86,13 +83,9 @@ def rate(draw: Callable[[np.random.Generator], Pair], gram: Any, tests: int, wha
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the two-sample test.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--tests", type=int, default=500, help="of equal sets")
-    parser.add_argument("--power", type=int, default=100, help="tests of different sets")
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
-    before, lines = load(), lines_of_code()
+    chosen = options("Measure the two-sample test.", tests=(500, "of equal sets"),
+                     power=(100, "tests of different sets"))  # fmt: skip
+    lines = lines_of_code()
     recordings = synthetic_recordings(subjects=6, windows=60, seconds=2.0)
     spectral = CrossSpectralKernel(recordings.sampling_rate)
     features = spectral.fit_transform(spectral.read(recordings.signals))
@@ -136,7 +129,7 @@ def main() -> None:
     ]
     phases = rate(classes, of_rows, chosen.power, "phases")
     write_page(
-        chosen.out, "The two-sample test of `representer drift`", ABOUT, before,
+        chosen, "The two-sample test of `representer drift`", ABOUT,
         f"## False alarms\n\nBoth sets are drawn without replacement from the same data, "
         f"{chosen.tests} times. At level 0.05, 5 % is expected.",
         table(["kernel", "objects of each set", "false alarms, %"], equal),

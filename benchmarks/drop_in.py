@@ -10,7 +10,6 @@ The same command continues after an interruption: finished trainings are in the 
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -26,8 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from drop_in_problems import ACTIVATIONS, GRAPHS, SEQUENCES, Examples, Problem
-from machine import load
-from report import half_width, table, write_page
+from report import half_width, options, table, write_page
 from representer import nn as rnn
 from representer.models.graph_regressor import GINE
 
@@ -209,16 +207,12 @@ GROUPS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare layers that replace each other.")
-    parser.add_argument("--runs", type=Path, required=True, help="finished trainings, JSONL")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--steps", type=float, default=1.0, help="fraction of the steps")
-    parser.add_argument("--title", default="Layers as replacements", help="of the page")
-    parser.add_argument("--only", nargs="+", help="names of layers and problems")
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
-    before = load()
+    chosen = options(
+        "Compare layers that replace each other.", runs=(Path, "finished trainings, JSONL"),
+        seeds=(10, "of data and weights"), steps=(1.0, "fraction of the steps"),
+        title=("Layers as replacements", "of the page"),
+        only={"nargs": "+", "help": "names of layers and problems"},
+    )  # fmt: skip
     runs = finished(chosen.runs)
     for seed in range(chosen.seeds):  # seed by seed, so that a stopped command has whole seeds
         for group in GROUPS:
@@ -234,8 +228,7 @@ def main() -> None:
                 keep(runs[-1], chosen.runs)
                 print(*asdict(runs[-1]).values(), file=sys.stderr)
     settings = f"Adam at {LR:g}, batches of {BATCH}, {UNITS} units"
-    write_page(chosen.out, chosen.title, ABOUT.format(settings=settings), before,
-               *sections(runs))  # fmt: skip
+    write_page(chosen, chosen.title, ABOUT.format(settings=settings), *sections(runs))
 
 
 def sections(runs: Sequence[Run]) -> list[str]:

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import argparse
 import copy
-import statistics
 import time
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,8 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from learned_activations import SplineLayer
-from machine import load
-from report import table, write_page
+from report import mean_of, options, table, write_page
 from representer import nn as rnn
 from representer.nn.activation.kan import b_splines
 from timing import Candidate, interleave
@@ -310,11 +307,6 @@ def trained(make: Callable[[], nn.Module], x: Tensor, y: Tensor, seed: int, epoc
         return 100 * float((model(x_test).argmax(1) == y_test).double().mean())
 
 
-def _mean(values: list[float], digits: int = 2) -> str:
-    half = 1.96 * statistics.stdev(values) / len(values) ** 0.5
-    return f"{statistics.mean(values):.{digits}f} ± {half:.{digits}f}"
-
-
 def classes(seeds: int) -> str:
     """Return the table of accuracies."""
     body = []
@@ -325,7 +317,7 @@ def classes(seeds: int) -> str:
             for seed in range(seeds):
                 x, y = data(seed)
                 scores.append(trained(partial(make, x.shape[1], outputs), x, y, seed, epochs))
-            row.append(_mean(scores))
+            row.append(mean_of(scores, 2))
         body.append(row)
     return (
         f"## Accuracy\n\n{seeds} seeds with a split each; mean and its 95 % interval. All with "
@@ -372,7 +364,7 @@ def regression() -> str:
         targets = y if "KAN" not in name else y[:, None]
         scoring = "neg_root_mean_squared_error"
         errors = -cross_val_score(columns, x, targets, cv=splits, scoring=scoring)
-        body.append([name, _mean(list(errors), 1)])
+        body.append([name, mean_of(errors, 1)])
     return (
         "## A regression table\n\nscikit-learn's diabetes data (442 rows, ten columns), five "
         "splits; RMSE, mean and its 95 % interval. All in a pipeline of scikit-learn with scaled "
@@ -397,17 +389,12 @@ TITLES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure layers with a function on every edge.")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--repeats", type=int, default=11)
-    parser.add_argument("--seeds", type=int, default=10)
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
-    before = load()
+    only = {"nargs": "+", "choices": PARTS, "default": list(PARTS)}
+    chosen = options("Measure layers with a function on every edge.", only=only,
+                     repeats=(11, "rounds"), seeds=(10, "of the accuracies"))  # fmt: skip
     parts = [PARTS[name](chosen) for name in chosen.only]
     title = TITLES.get(chosen.only[0], "Learned functions on every edge")
-    write_page(chosen.out, title, ABOUT, before, *parts)
+    write_page(chosen, title, ABOUT, *parts)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Measure `SignalClassifier(recenter="subject")` on subjects never seen, beside pyRiemann.
+r"""Measure `SignalClassifier(recenter="subject")` on subjects never seen, beside pyRiemann.
 
-    python benchmarks/eeg.py --data DIR --pyriemann PYTHON --work runs/eeg
+    python benchmarks/eeg.py --data DIR --pyriemann PYTHON --work runs/eeg \
+        --out docs/results/eeg.md
 
 takes about four minutes of CPU time. DIR is the folder of the data sets. ``--pyriemann`` names
 the Python of an environment with the package pyriemann; without it, its rows are left out.
@@ -8,7 +9,6 @@ the Python of an environment with the package pyriemann; without it, its rows ar
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
 import subprocess
@@ -20,13 +20,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.stats import t
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from machine import load
-from report import Kept, table, write_page
+from report import apart, options, table, write_page
 from representer.data.signals import Recordings, read_recordings
 from representer.estimators import SignalClassifier
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
@@ -206,22 +204,11 @@ def of_pyriemann(
         return json.loads(result.read_text())
 
 
-def interval(d: np.ndarray) -> str:
-    """Return the mean of paired differences with its 95 % interval of Student's t."""
-    half = t.ppf(0.975, len(d) - 1) * d.std(ddof=1) / len(d) ** 0.5
-    return f"{d.mean():+.1f} ({d.mean() - half:+.1f} to {d.mean() + half:+.1f})"
-
-
 def main() -> None:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path("docs/results/eeg.md"))
-    parser.add_argument("--sets", default=",".join(NAMES))
-    parser.add_argument("--pyriemann", metavar="PYTHON")
-    Kept.add_options(parser)
-    chosen = parser.parse_args()
-    before, kept = load(), Kept(chosen)
+    chosen = options(__doc__ or "", data=(Path, "folder of the sets"),
+                     sets=(",".join(NAMES), "some of them"), pyriemann={"metavar": "PYTHON"},
+                     is_kept=True)  # fmt: skip
     found = {}
     for name in chosen.sets.split(","):
 
@@ -229,7 +216,7 @@ def main() -> None:
             own = measured(name, chosen.data, chosen.pyriemann)
             return {key: figures.tolist() for key, figures in own.items()}
 
-        if (figures := kept(f"eeg-{name}", make)) is not None:
+        if (figures := chosen.kept(f"eeg-{name}", make)) is not None:
             found[name] = {key: np.array(rows) for key, rows in figures.items()}
     accuracy, paired = [], []
     for name, own in found.items():
@@ -238,16 +225,15 @@ def main() -> None:
             accuracy.append([NAMES[name], key, *cells, f"{figures[:, -1].mean():.1f}"])
         for key, figures in own.items():
             if key != OURS:
-                d = (own[OURS] - figures)[:, :-1]
-                paired.append([NAMES[name], key, *(interval(column) for column in d.T)])
+                gaps = (apart(*pair, 1) for pair in zip(own[OURS].T[:-1], figures.T, strict=False))
+                paired.append([NAMES[name], key, *(f"{mean} ({ends})" for mean, ends in gaps)])
     write_page(
-        chosen.out, "EEG: subjects never seen", ABOUT, before,
+        chosen, "EEG: subjects never seen", ABOUT,
         "## Accuracy\n\nMean over the groups of subjects, in percent.",
         table(["set", "method", *STREAMS, "CPU seconds"], accuracy, left=2),
         f"## Differences\n\n`{OURS}` minus each other method, in points, with paired 95 % "
         "intervals.",
         table(["set", "method", *STREAMS], paired, left=2),
-        command="python benchmarks/eeg.py --data DIR --pyriemann PYTHON --work runs/eeg",
     )  # fmt: skip
 
 

@@ -7,7 +7,6 @@ takes about six minutes on one thread; ``--quick`` exports one layer and is for 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -18,8 +17,7 @@ from typing import Any
 
 import torch
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer import export, nn
 from representer.data.text import code_lines
 from representer.estimators import TextClassifier
@@ -112,16 +110,8 @@ NETWORKS: dict[str, Callable[[], torch.nn.Module]] = {
 ROUNDS = 40
 
 
-def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Compare exported models with torch.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--quick", action="store_true", help="one layer, one network, few texts")
-    return parser.parse_args()
-
-
 def main() -> None:
-    chosen, before = options(), load()
-    torch.set_num_threads(1)
+    chosen = options("Compare exported models with torch.", quick=(False, "little of each"))
     layers = dict(list(LAYERS.items())[: 1 if chosen.quick else None])
     networks = dict(list(NETWORKS.items())[: 1 if chosen.quick else None])
     with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +123,7 @@ def main() -> None:
 
     packages = {"onnxruntime": onnxruntime.__version__}
     parts = page(differences, times, count, scores)
-    write_page(chosen.out, "Export", ABOUT, before, *parts, packages=packages)
+    write_page(chosen, "Export", ABOUT, *parts, packages=packages)
 
 
 def page(

@@ -1,6 +1,7 @@
-"""Export layers in every format: the largest difference, bytes and microseconds a step of each.
+r"""Export layers in every format: the largest difference, bytes and microseconds a step of each.
 
-    OMP_WAIT_POLICY=passive python benchmarks/export_formats.py --work build/formats
+    OMP_WAIT_POLICY=passive python benchmarks/export_formats.py --work build/formats \
+        --out docs/results/export-formats.md
 
 takes about a quarter of an hour on one thread, and continues where it was: each layer is a file of
 the folder. ``--layers N`` takes the first N layers.
@@ -8,7 +9,6 @@ the folder. ``--layers N`` takes the first N layers.
 
 from __future__ import annotations
 
-import argparse
 import re
 import tempfile
 import time
@@ -25,8 +25,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from export import LAYERS, UNITS
-from machine import load
-from report import Kept, table, write_page
+from report import options, table, write_page
 from representer import export
 from representer.export.programs import ExportError, Interface, interface, onnx_run, torch_run
 from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -249,15 +248,9 @@ def attempt(make: Callable[[], str]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Export layers in every format.")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/export-formats.md"))
-    parser.add_argument("--layers", type=int, help="number of layers; all if not given")
-    Kept.add_options(parser)
-    chosen, before = parser.parse_args(), load()
-    torch.set_num_threads(1)
-    kept = Kept(chosen)
+    chosen = options("Export layers in every format.", layers={"type": int}, is_kept=True)
     rows = {
-        name: kept(name.replace("/", " "), partial(row, build))
+        name: chosen.kept(name.replace("/", " "), partial(row, build))
         for name, build in [*LAYERS.items()][: chosen.layers]
     }
     if None in rows.values():
@@ -265,7 +258,7 @@ def main() -> None:
     packages = {name: version(name) for name in PACKAGES if find_spec(name.replace("-", "_"))}
     section = "## Layers by format\n\nA layer of 32 inputs and 64 units."
     shown = table(["layer", *FORMATS], ([name, *cells] for name, cells in rows.items()), left=10)
-    write_page(chosen.out, "Formats of export", ABOUT, before, section, shown, packages=packages)
+    write_page(chosen, "Formats of export", ABOUT, section, shown, packages=packages)
 
 
 if __name__ == "__main__":

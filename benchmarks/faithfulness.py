@@ -7,7 +7,6 @@ takes about two minutes of CPU time on one thread. DIR holds the sets of `own_da
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -21,8 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 import own_data
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer.data.text import tokenize
 from representer.estimators import TextClassifier
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
@@ -200,14 +198,11 @@ def cells(values: NDArray[np.float64]) -> list[str]:
 
 def main() -> None:
     """Write the page."""
-    parser = argparse.ArgumentParser(description="Compare explanations of texts.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
-    parser.add_argument("--out", type=Path, help="the page (default: standard output)")
-    parser.add_argument("--train", type=int, default=1500, help="training texts of a set")
-    parser.add_argument("--count", type=int, default=40, help="explained texts of a set")
-    parser.add_argument("--words", type=int, default=40, help="words of a text")
-    chosen, before = parser.parse_args(), load()
-    torch.set_num_threads(1)
+    chosen = options(
+        "Compare explanations of texts.", data=(Path, "folder with the data sets"),
+        train=(1500, "training texts of a set"), count=(40, "explained texts of a set"),
+        words=(40, "words of a text"),
+    )  # fmt: skip
     sizes = chosen.train, chosen.count, chosen.words
     sections = []
     for name, title in SETS.items():
@@ -224,7 +219,7 @@ def main() -> None:
         train=f"{chosen.train:,}", count=chosen.count, words=chosen.words, masks=LIME_MASKS,
         permutations=PERMUTATIONS, steps=STEPS,
     )  # fmt: skip
-    write_page(chosen.out, "Faithfulness of explanations of texts", about, before, *sections)
+    write_page(chosen, "Faithfulness of explanations of texts", about, *sections)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Gaussian processes on ESOL: exact kernels and networks of this library in GPyTorch, and peers.
 
-python benchmarks/gp.py DATA.csv --target COLUMN --out docs/results/gp.md
+python benchmarks/gp.py --data DATA.csv --target COLUMN --out docs/results/gp.md
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 import time
@@ -22,8 +21,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from machine import load
-from report import half_width, table, write_page
+from report import mean_of, options, table, write_page
 from representer.data.molecules import read_smiles
 from representer.data.molecules.smiles import labeled_graphs
 from representer.estimators.molecule import MoleculeInputs
@@ -205,23 +203,13 @@ def scores(make: Any, smiles: list[str], y: np.ndarray, seed: int) -> Scores:
     )
 
 
-def with_interval(values: list[float], digits: int) -> str:
-    """Return the mean and half of the width of its 95 % interval."""
-    return f"{np.mean(values):.{digits}f} ± {half_width(values):.{digits}f}"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare Gaussian processes of molecules.")
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--target", required=True)
-    parser.add_argument("--smiles", default="smiles")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--limit", type=int, help="first molecules alone")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
+    chosen = options(
+        "Compare Gaussian processes of molecules.", data=(Path, "table of molecules"),
+        target=(str, "column"), smiles=("smiles", "column"), splits=(5, "random ones"),
+        limit={"type": int, "help": "first molecules alone"},
+    )  # fmt: skip
     torch.set_default_dtype(torch.float64)
-    before = load()
     with chosen.data.open(encoding="utf-8") as file:
         entries = [*csv.DictReader(file)][: chosen.limit]
     smiles = [entry[chosen.smiles] for entry in entries]
@@ -236,19 +224,17 @@ def main() -> None:
         first = first or errors
         differences = [a - b for a, b in zip(errors, first, strict=True)]
         rows.append([
-            name, with_interval(errors, 3),
-            "–" if make is subtrees else with_interval(differences, 3),
-            with_interval([item.coverage for item in result], 1),
-            with_interval([item.loss for item in result], 3),
+            name, mean_of(errors, 3),
+            "–" if make is subtrees else mean_of(differences, 3),
+            mean_of([item.coverage for item in result], 1),
+            mean_of([item.loss for item in result], 3),
             f"{np.median([item.seconds for item in result]):.0f}",
         ])  # fmt: skip
         print(rows[-1], file=sys.stderr)
-    words = [word if "/" not in word else Path(word).name for word in sys.argv[1:]]
-    command = " ".join(["python benchmarks/gp.py", *(f'"{w}"' if " " in w else w for w in words)])
     write_page(
-        chosen.out, f"Gaussian processes of molecules: {chosen.data.name}", ABOUT, before,
+        chosen, f"Gaussian processes of molecules: {chosen.data.name}", ABOUT,
         table(["kernel", "RMSE", "minus that of the first", f"coverage, {LEVEL} %", "log loss",
-               "seconds"], rows), packages={"GPyTorch": gpytorch.__version__}, command=command,
+               "seconds"], rows), packages={"GPyTorch": gpytorch.__version__},
     )  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINEConv, global_add_pool
 
-from machine import load
-from report import options, ratios_table, write_page
+from report import options, ratios_table, require_core, write_page
 from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
 from representer.nn import WLKernelNN
 from representer.nn.graph.walks import NeighborSum
@@ -234,7 +233,9 @@ def grams(count: int) -> list[Section]:
 
 
 def main() -> None:
-    chosen, before, sections = options("Measure graphs on this machine's CPU."), load(), []
+    chosen = options("Measure graphs on this machine's CPU.", repeats=(9, "rounds"))
+    require_core()
+    sections = []
 
     def measure(section: Section) -> None:
         print(section.title, file=sys.stderr, flush=True)
@@ -253,7 +254,7 @@ def main() -> None:
     sections.append("## Kernels")
     for section in grams(12 if chosen.repeats > 1 else 4):
         measure(section)
-    write_page(chosen.out, "Graphs: measured speeds", ABOUT, before, *sections)
+    write_page(chosen, "Graphs: measured speeds", ABOUT, *sections)
 
 
 if __name__ == "__main__":

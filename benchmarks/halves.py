@@ -5,15 +5,12 @@ python benchmarks/halves.py --out docs/results/halves.md
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer.errors import DataError
 from representer.estimators.conformal import Conformal
 from representer.estimators.halves import Pool
@@ -167,7 +164,4 @@ rare rows where each class has a quantile (`conformal_by="class"`).
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    out, before = parser.parse_args().out, load()
-    write_page(out, TITLE, ABOUT, before, *sections())
+    write_page(options(__doc__ or ""), TITLE, ABOUT, *sections())

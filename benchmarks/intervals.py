@@ -5,18 +5,15 @@ python benchmarks/intervals.py --out docs/results/intervals.md
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer.report.metrics import (
     accuracy_interval,
     paired_difference,
@@ -376,15 +373,11 @@ def tables(draws: int, jobs: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the type I error of the intervals.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--draws", type=int, default=4000, help="of each row and size")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    chosen = parser.parse_args()
-    before = load()
+    chosen = options("Measure the type I error of the intervals.",
+                     draws=(4000, "of each row and size"), jobs=(1, "processes"))  # fmt: skip
     paired, single, power = tables(chosen.draws, chosen.jobs)
     write_page(
-        chosen.out, "Type I error of the intervals", ABOUT, before,
+        chosen, "Type I error of the intervals", ABOUT,
         f"## Differences of equally good models\n\n{chosen.draws} draws each, and {MORE} times as "
         f"many where the share plus two standard errors would exceed {100 * LIMIT:g} %.", paired,
         "## Intervals of a single model\n\nThe share that excludes the true value.", single,

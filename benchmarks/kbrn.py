@@ -14,8 +14,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from machine import load
-from report import number, options, table, write_page
+from report import number, options, require_core, table, write_page
 from representer import functional, nn
 from representer.nn.recurrent.kbrn import StepNorm
 from representer.ops import use_backend
@@ -105,12 +104,13 @@ def section(title: str, repeats: int) -> str:
 
 
 def main() -> None:
-    chosen, before = options("Time a training step of KBRN."), load()
+    chosen = options("Time a training step of KBRN.", repeats=(9, "rounds; slow ones run in 3"))
+    require_core()
     verify(6, 20)
     plain = section("As a process is by itself", chosen.repeats)
     keep_freed_memory()
     kept = section("With freed memory kept, as the commands do", chosen.repeats)
-    write_page(chosen.out, "KBRN: a training step", ABOUT, before, plain, kept)
+    write_page(chosen, "KBRN: a training step", ABOUT, plain, kept)
 
 
 if __name__ == "__main__":

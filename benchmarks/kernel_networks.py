@@ -7,20 +7,16 @@ takes two minutes. Every kernel of the table becomes a network, which is compare
 
 from __future__ import annotations
 
-import argparse
 import copy
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer.errors import ArgumentError
 from representer.kernel_network import KernelNetwork
 from representer.kernels import (
@@ -342,17 +338,11 @@ def page(rows: list[list[str]], speeds: list[list[str]]) -> list[str]:
             table(speed, speeds)]  # fmt: skip
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--out", type=Path, default=None)
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    before = load()
-    rows = [row(kernel, options.repeats) for kernel in kernels()]
-    sections = page(rows, over_exact(options.repeats))
-    write_page(options.out, "Networks of kernels", ABOUT, before, *sections)
+def main() -> None:
+    chosen = options(__doc__ or "", repeats=(15, "rounds"))
+    rows = [row(kernel, chosen.repeats) for kernel in kernels()]
+    write_page(chosen, "Networks of kernels", ABOUT, *page(rows, over_exact(chosen.repeats)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

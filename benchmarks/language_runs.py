@@ -7,14 +7,12 @@ Each command is a process of its own, whose peak memory the system reports when 
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from larger_than_memory import ended
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 
 GOAL = 1_000  # MB
 ROWS = {
@@ -33,21 +31,17 @@ process in its life, in units of 10⁶ bytes."""
 
 def main() -> None:
     """Run the commands and write the page."""
-    parser = argparse.ArgumentParser(description="Measure runs of fit language.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with ptb")
-    parser.add_argument("--out", type=Path, help="page to write; printed if not given")
-    chosen = parser.parse_args()
-    before, rows = load(), []
+    chosen, rows = options("Measure runs of fit language.", data=(Path, "folder with ptb")), []
     with TemporaryDirectory() as folder:
-        for number, (name, options) in enumerate(ROWS.items()):
+        for number, (name, words) in enumerate(ROWS.items()):
             run = Path(folder, str(number))
             done = ended(["fit", "language", chosen.data / "ptb", "--out", run, "--threads=1",
-                          *options])  # fmt: skip
+                          *words])  # fmt: skip
             test = json.loads((run / "metrics.json").read_text("utf-8"))["test"]
             rows.append([name, f"{done.cpu_seconds:.0f}", f"{done.megabytes:,.0f}",
                          f"below {GOAL:,}", f"{test['perplexity']:.1f}"])  # fmt: skip
     head = ["", "CPU seconds", "peak memory, MB", "goal, MB", "test perplexity"]
-    write_page(chosen.out, "Language models: memory and time", ABOUT, before, table(head, rows))
+    write_page(chosen, "Language models: memory and time", ABOUT, table(head, rows))
 
 
 if __name__ == "__main__":

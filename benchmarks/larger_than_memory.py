@@ -7,7 +7,6 @@ Each command is a process of its own, whose peak memory the system reports when 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 
 WORDS, LENGTH, TELLING, PARTS = 30_000, (20, 180), 40, 4
 STEPS, UNITS, BLOCK = 2_000, 64, 2_000
@@ -47,13 +45,12 @@ class Ended:
 
 def main() -> None:
     """Write a table, run the commands, and write the page."""
-    parser = argparse.ArgumentParser(description="Train on a table that is larger than memory.")
-    parser.add_argument("--gigabytes", type=float, default=2.0, help="size of the table")
-    parser.add_argument("--share", type=float, default=0.1, help="part of the rows to predict")
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--out", type=Path, help="page to write; printed if not given")
-    chosen = parser.parse_args()
-    before, runs = load(), {}
+    chosen = options(
+        "Train on a table that is larger than memory.", gigabytes=(2.0, "size of the table"),
+        share=(0.1, "part of the rows to predict"),
+        processes={"type": int, "nargs": "+", "default": [1, 2]},
+    )  # fmt: skip
+    runs = {}
     with TemporaryDirectory() as folder:
         data, parts = Path(folder, "table.csv"), Path(folder, "parts")
         parts.mkdir()
@@ -76,7 +73,7 @@ def main() -> None:
     )
     rows = [row for shown, _ in runs.values() for row in shown]
     title = "A table that is larger than memory"
-    write_page(chosen.out, title, ABOUT, before, table(head, rows), sentence)
+    write_page(chosen, title, ABOUT, table(head, rows), sentence)
 
 
 def measured(

@@ -6,7 +6,6 @@ python benchmarks/layer_kernels.py --data DIR --out docs/results/layer-kernels.m
 
 from __future__ import annotations
 
-import argparse
 import lzma
 import time
 from collections.abc import Callable
@@ -22,8 +21,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from tqdm import tqdm
 
-from machine import load
-from report import half_width, table, write_page
+from report import mean_of, options, table, write_page
 from representer import nn as layers
 from representer.errors import NoKernelError
 from representer.kernels import Embedded, Kernel, LearnedKernel, StringKernel
@@ -371,9 +369,9 @@ def data_table(folder: Path, splits: int) -> str:
         for name in results[0]:
             values = [result[name] for result in results]
             differences = [result[name] - result["trained head"] for result in results]
-            cell = f"{np.mean(values):.1f} ± {half_width(values):.1f}"
+            cell = mean_of(values, 1)
             if name != "trained head":
-                cell += f" ({np.mean(differences):+.1f} ± {half_width(differences):.1f})"
+                cell += f" ({mean_of(differences, 1, '+')})"
             rows.setdefault(name, []).append(cell)
     about = ABOUT_DATA.format(size=SIZE, units=UNITS, epochs=EPOCHS)
     cells = table(["machine", *SETS], [[name, *of] for name, of in rows.items()])
@@ -381,21 +379,13 @@ def data_table(folder: Path, splits: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the kernels of layers.")
-    parser.add_argument("--data", type=Path, help="folder of data sets; no machines without it")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--largest", type=int, default=1000, help="sequences of a Gram matrix")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
-    before = load()
+    data = {"type": Path, "help": "folder of data sets; no machines without it"}
+    chosen = options("Measure the kernels of layers.", data=data, splits=(5, "of the data sets"),
+                     largest=(1000, "sequences of a Gram matrix"))  # fmt: skip
     parts = [kernels_table(), speed_table(chosen.largest)]
     if chosen.data is not None:
         parts.append(data_table(chosen.data, chosen.splits))
-    data = " --data DIR" * (chosen.data is not None)
-    out = "" if chosen.out is None else f" --out {chosen.out}"
-    command = f"python benchmarks/layer_kernels.py{data}{out}"
-    write_page(chosen.out, "Kernels of layers", ABOUT, before, *parts, command=command)
+    write_page(chosen, "Kernels of layers", ABOUT, *parts)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,12 @@ sequences of 8 steps.
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +21,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer import nn as rnn
 
 UNITS, CENTERS, CLASSES, BATCH = 64, 20, 10, 32
@@ -191,13 +188,8 @@ class Run:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare learned activations.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--seeds", type=int, default=5)
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
-    before = load()
+    chosen = options("Compare learned activations.", epochs=(40, "of each training"),
+                     seeds=(5, "of data and weights"))  # fmt: skip
     results = {}
     for title, models in (("plain", PLAIN), ("recurrent", RECURRENT)):
         results[title] = {name: [] for name in models}
@@ -209,7 +201,7 @@ def main() -> None:
             print(title, "seed", seed, file=sys.stderr)
     about = ABOUT.format(seeds=chosen.seeds, epochs=chosen.epochs)
     sections = [f"## {TITLES[title]}\n\n{_table(runs)}" for title, runs in results.items()]
-    write_page(chosen.out, "Learned activations in use", about, before, *sections)
+    write_page(chosen, "Learned activations in use", about, *sections)
 
 
 def train(make: Make, seed: int, epochs: int) -> Run:

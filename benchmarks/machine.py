@@ -17,6 +17,10 @@ from representer.ops import core
 SETTINGS = (
     core.VARIABLE, "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS",
 )  # fmt: skip
+ELSEWHERE = {  # options whose values are places of this machine
+    "--data": "DIR", "--splits": "DIR", "--vectors": "FILE", "--aeon": "PYTHON",
+    "--pyriemann": "PYTHON", "--pysiglib": "PYTHON",
+}  # fmt: skip
 
 
 class ProbeStruct(ctypes.Structure):
@@ -69,12 +73,12 @@ def cores() -> int:
 def command() -> str:
     """Return the command of this process, with the variables that choose instruction sets.
 
-    The folder of the data, which is another one on another machine, is DIR.
+    Folders of data and other interpreters, which are elsewhere on another machine, have names.
     """
     chosen = [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]
     before = ["", *sys.argv]
     words = [
-        "DIR" if option == "--data" else word
+        word if word.isdigit() else ELSEWHERE.get(option, word)
         for option, word in zip(before, sys.argv, strict=False)
     ]
     return " ".join([*chosen, "python", shlex.join(words)])

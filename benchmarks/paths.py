@@ -8,17 +8,14 @@ without it, its columns are empty.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer.kernels import StringKernel
 
 LEVEL, COUNT = 4, 100
@@ -103,22 +100,11 @@ def measured(steps: int, channels: int, python: str | None) -> list[str]:
 
 def main() -> None:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--pysiglib", metavar="PYTHON")
-    chosen, before = parser.parse_args(), load()
-    torch.set_num_threads(1)
+    chosen = options(__doc__ or "", pysiglib={"metavar": "PYTHON"})
     rows = [measured(*case, chosen.pysiglib) for case in CASES]
     names = ["steps", "channels", "`StringKernel`", "pySigLib, explicit signatures",
              "pySigLib, all levels", "difference", "steps divided"]  # fmt: skip
-    write_page(
-        chosen.out,
-        "Paths: time beside signatures",
-        ABOUT,
-        before,
-        table(names, rows, left=0),
-        command="python benchmarks/paths.py --pysiglib PYTHON --out docs/results/paths.md",
-    )
+    write_page(chosen, "Paths: time beside signatures", ABOUT, table(names, rows, left=0))
 
 
 if __name__ == "__main__":

@@ -38,17 +38,12 @@ class Kept:
     """Figures of runs, each in a file of a folder once, so that a command can be repeated.
 
     Args:
-        arguments: The options of `add_options`.
+        folder: Of the figures.
+        most: Seconds after which no run begins.
     """
 
-    @staticmethod
-    def add_options(parser: argparse.ArgumentParser) -> None:
-        """Add the folder and the time after which no run begins."""
-        parser.add_argument("--work", type=Path, required=True, help="folder of the figures")
-        parser.add_argument("--most", type=float, default=np.inf, help="seconds to start runs in")
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._folder, self._end = arguments.work, time.perf_counter() + arguments.most
+    def __init__(self, folder: Path, most: float) -> None:
+        self._folder, self._end = folder, time.perf_counter() + most
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def __call__(self, key: str, make: Callable[[], Any], *, is_asked: bool = True) -> Any:
@@ -62,19 +57,75 @@ class Kept:
         return json.loads(path.read_text())
 
 
+def options(description: str, *, is_kept: bool = False, **more: Any) -> argparse.Namespace:
+    """Return the options of a script, which computes on one thread from here on.
+
+    Args:
+        description: For ``--help``.
+        is_kept: The script keeps the figures of its runs in a folder, by ``chosen.kept``.
+        more: Options by name, beside ``--out``: a default and a text for ``--help``, where a type
+            stands for an option that is required, or what ``add_argument`` takes.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    more = {"out": {"type": Path, "help": "page to write; printed if not given"}} | more
+    if is_kept:
+        more |= {"work": (Path, "folder of the figures"), "most": (np.inf, "seconds to start runs")}
+    for name, settings in more.items():
+        parser.add_argument(f"--{name}", **(
+            settings if isinstance(settings, dict) else _settings_of(*settings)
+        ))  # fmt: skip
+    chosen = parser.parse_args()
+    chosen.load = machine.load()
+    if is_kept:
+        chosen.kept = Kept(chosen.work, chosen.most)
+    torch.set_num_threads(1)
+    return chosen
+
+
+def _settings_of(default: Any, text: str) -> dict[str, Any]:
+    if isinstance(default, type):
+        return {"type": default, "required": True, "help": text}
+    if isinstance(default, bool):
+        return {"action": "store_true", "help": text}
+    return {"type": type(default), "default": default, "help": text}
+
+
+TIMING: dict[str, Any] = {  # options of a script that times cases with goals
+    "repeats": (25, "rounds; slow baselines run in fewer"),
+    "quick": (False, "three rounds, for development"),
+    "before": {"type": Path, "help": "page to take the goals' earlier figures from"},
+}
+
+
+def quick(chosen: argparse.Namespace) -> int:
+    """Return the number of rounds of a script with `TIMING`."""
+    require_core()
+    return 3 if chosen.quick else chosen.repeats
+
+
+def require_core() -> None:
+    """End a script that times the compiled core where there is none.
+
+    Raises:
+        SystemExit: There is no core.
+    """
+    if core.LIBRARY is None:
+        raise SystemExit(core.MISSING)
+
+
 def write_page(
-    out: Path | None,
+    chosen: argparse.Namespace,
     title: str,
     about: str,
-    load_before: str,
     *parts: str,
     packages: dict[str, str] | None = None,
     command: str | None = None,
 ) -> None:
     """Write a page of results: what was done, on which machine by which command, and the parts."""
-    loads = load_before, machine.load()
+    loads = chosen.load, machine.load()
     head = [f"# {title}", about, machine_table(command or machine.command(), loads, packages)]
-    publish("\n\n".join([*head, *(section for section in parts if section)]) + "\n", out)
+    parts = QUICK * getattr(chosen, "quick", False), *parts
+    publish("\n\n".join([*head, *(section for section in parts if section)]) + "\n", chosen.out)
 
 
 def publish(text: str, out: Path | None) -> None:
@@ -99,6 +150,21 @@ def half_width(values: Iterable[float]) -> float:
     """Return half of the 95 % interval of a mean, by Student's t."""
     array = np.array([*values])
     return float(student.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
+
+
+def mean_of(values: Sequence[float], digits: int, sign: str = "") -> str:
+    """Return a mean and half of its 95 % interval, which a single value has not."""
+    half = f" ± {half_width(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):{sign}.{digits}f}{half}"
+
+
+def apart(first: Any, second: Any, digits: int) -> tuple[str, str]:
+    """Return the mean of a paired difference, and the ends of its 95 % interval."""
+    gaps = np.asarray(first) - np.asarray(second)
+    if len(gaps) < 2:
+        return f"{gaps.mean():+.{digits}f}", "–"
+    mean, half = gaps.mean(), half_width(gaps)
+    return f"{mean:+.{digits}f}", f"{mean - half:+.{digits}f} to {mean + half:+.{digits}f}"
 
 
 def machine_table(
@@ -191,29 +257,6 @@ def spread(value: Spread, scale: float = 1.0) -> str:
 def number(number: float) -> str:
     """Format a number with three significant digits."""
     return f"{number:.0f}" if number >= 100 else f"{number:#.3g}"
-
-
-def options(description: str, repeats: int = 9, **more: dict[str, Any]) -> argparse.Namespace:
-    """Return the options of a script that times our layers on one thread.
-
-    Args:
-        description: For ``--help``.
-        repeats: Default number of rounds.
-        more: Further options by name, as ``add_argument`` takes them.
-
-    Raises:
-        SystemExit: There is no core.
-    """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--repeats", type=int, default=repeats, help="rounds; slow ones run in 3")
-    for name, settings in more.items():
-        parser.add_argument(f"--{name}", **settings)
-    chosen = parser.parse_args()
-    if core.LIBRARY is None:
-        raise SystemExit(core.MISSING)
-    torch.set_num_threads(1)
-    return chosen
 
 
 def ratios_table(rounds: Rounds, baseline: str) -> str:

@@ -7,7 +7,6 @@ takes about four minutes of CPU time. DIR holds ``dna/NAME.csv.xz``, tables of s
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -20,8 +19,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 import growth
-from machine import load
-from report import table, write_page
+from report import apart, mean_of, options, table, write_page
 from representer.data.sequences import read_sequence_file
 from representer.estimators import SequenceClassifier
 from representer.kernels import KmerKernel
@@ -100,10 +98,7 @@ def measured(name: str, data: Path) -> dict[str, np.ndarray]:
 
 def main() -> None:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
-    chosen, before = parser.parse_args(), load()
+    chosen = options(__doc__ or "", data=(Path, "folder of dna"))
     jobs = [delayed(measured)(name, chosen.data) for name in SETS]
     both = Parallel(n_jobs=2)(jobs)
     found = dict(zip(SETS, both, strict=True))
@@ -114,16 +109,12 @@ def main() -> None:
         cells = []
         for key in names:
             right, seconds = own[key].T
-            half = 2.776 * right.std(ddof=1) / len(right) ** 0.5
-            cells.append(f"{right.mean():.2f} ± {half:.2f} ({seconds.mean():.1f} s)")
+            cells.append(f"{mean_of(right, 2)} ({seconds.mean():.1f} s)")
         mean.append([name, *cells])
         for key in names[1:]:
-            d = own[OURS][:, 0] - own[key][:, 0]
-            half = 2.776 * d.std(ddof=1) / len(d) ** 0.5
-            interval = f"{d.mean() - half:+.2f} to {d.mean() + half:+.2f}"
-            paired.append([name, key, f"{d.mean():+.2f}", interval])
+            paired.append([name, key, *apart(own[OURS][:, 0], own[key][:, 0], 2)])
     write_page(
-        chosen.out, "Sequences: accuracy and time", ABOUT, before,
+        chosen, "Sequences: accuracy and time", ABOUT,
         "## Five folds\n\nMean accuracy in percent with the half of its 95 % interval of Student's "
         "t over the folds, and CPU seconds of a fold.",
         table(["set", *names], mean),
@@ -133,7 +124,6 @@ def main() -> None:
         "## Growth\n\nTraining on random DNA, half of it with a motif. Up to 4,000 sequences, the "
         f"regression uses all inner products, beyond the counts. {growth.ABOUT}",
         growth.section(growth.SEQUENCES),
-        command="python benchmarks/sequences.py --data DIR --out docs/results/sequences.md",
     )  # fmt: skip
 
 

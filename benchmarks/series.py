@@ -9,7 +9,6 @@ then measured beside it.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import tempfile
 import time
@@ -21,8 +20,7 @@ from typing import Any
 import numpy as np
 
 import growth
-from machine import load
-from report import table, write_page
+from report import apart, options, table, write_page
 from representer.data.series import read_series_file
 from representer.estimators import SeriesClassifier
 from representer.tasks import series as task
@@ -112,12 +110,8 @@ def of_aeon(python: str, series: list[Any], y: np.ndarray, parts: list[Any]) -> 
 
 def main() -> None:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--resamples", type=int, default=10)
-    parser.add_argument("--aeon", metavar="PYTHON")
-    chosen, before = parser.parse_args(), load()
+    chosen = options(__doc__ or "", data=(Path, "folder of ucr"), resamples=(10, "of each set"),
+                     aeon={"metavar": "PYTHON"})  # fmt: skip
     found = {name: measured(name, chosen.data, chosen.resamples, chosen.aeon) for name in SETS}
     names = [*next(iter(found.values()))]
     default, mean, paired = [], [], []
@@ -131,14 +125,11 @@ def main() -> None:
             cells.append(f"{right.mean():.2f} ± {1.96 * spread:.2f} ({seconds.mean():.1f} s)")
         mean.append([name, *cells])
         for key in names[1:]:
-            d = own[OURS][:, 0] - own[key][:, 0]
-            half = 2.262 * d.std(ddof=1) / len(d) ** 0.5 if len(d) > 1 else 0.0
-            paired.append([name, key, f"{d.mean():+.2f}", f"{d.mean() - half:+.2f} to "
-                           f"{d.mean() + half:+.2f}"])  # fmt: skip
+            paired.append([name, key, *apart(own[OURS][:, 0], own[key][:, 0], 2)])
     both = [(own[OURS][0, 0], SETS[name]) for name, own in found.items() if SETS[name]]
     ours, published = np.mean(both, axis=0)
     write_page(
-        chosen.out, "Series: accuracy and time", ABOUT, before,
+        chosen, "Series: accuracy and time", ABOUT,
         "## The archive's split\n\nAccuracy in percent. Over the sets with a published accuracy of "
         f"HIVE-COTE 2, the mean of `SeriesClassifier` is {ours:.2f} and its mean {published:.2f}.",
         table(["set", *names, "HIVE-COTE 2, published"], default),
@@ -152,7 +143,6 @@ def main() -> None:
         "## Growth\n\nTraining on many series, and the features of two long ones, with 1,000 "
         f"features. {growth.ABOUT}",
         growth.section(growth.SERIES),
-        command="python benchmarks/series.py --data DIR --aeon PYTHON --out docs/results/series.md",
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from there, so that a stall is not hidden by clients that wait.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -28,8 +27,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
-from machine import load
-from report import table, write_page
+from report import options, table, write_page
 from representer.data.text import code_lines
 from representer.estimators import TextClassifier
 
@@ -71,14 +69,12 @@ def joined(loads: Sequence[Load]) -> Load:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure a server under load.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the long run, at the rate")
-    parser.add_argument("--rate", type=float, default=500.0, help="requests a second")
-    parser.add_argument("--full", type=float, default=10.0, help="seconds of a turn at full load")
-    parser.add_argument("--turns", type=int, default=5, help="turns of each server")
-    chosen = parser.parse_args()
-    before, token = load(), secrets.token_urlsafe()
+    chosen = options(
+        "Measure a server under load.", seconds=(60.0, "of the long run, at the rate"),
+        rate=(500.0, "requests a second"), full=(10.0, "seconds of a turn at full load"),
+        turns=(5, "turns of each server"),
+    )  # fmt: skip
+    token = secrets.token_urlsafe()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         run, texts = trained(Path(folder))
         serve = [sys.executable, *f"-m representer serve {run} --port 0 --device cpu".split()]
@@ -114,7 +110,7 @@ def main() -> None:
     }  # fmt: skip
     sentence = "; ".join(f"{ratio:.2f} times {name}" for name, ratio in ratios.items())
     write_page(
-        chosen.out, "A server under load", ABOUT, before,
+        chosen, "A server under load", ABOUT,
         f"## As many requests as {CLIENTS} clients can send",
         table(["", "requests a second", *heads[2:]], most),
         f"Median of {chosen.turns} turns of {chosen.full:g} s. `representer serve` answers, in the "

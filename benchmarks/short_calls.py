@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 import report
-from machine import load
 from representer.nn import RKMCIFG, RKMLSTM, LinearKernelRNN, StringKernelRNN
 from representer.nn.recurrent import sequence_layer
 from timing import Candidate, interleave
@@ -88,9 +87,10 @@ def candidates(steps: int, units: int, mode: str) -> tuple[str, list[Candidate]]
 
 def main() -> None:
     """Measure and write the page."""
-    chosen = report.options("Measure short calls of layers on the CPU.", repeats=15)
+    chosen = report.options("Measure short calls of layers on the CPU.", repeats=(15, "rounds"))
+    report.require_core()
     torch.manual_seed(0)
-    before, sections = load(), []
+    sections = []
     for steps, units in [*SIZES, (0, 16), (0, 64)]:
         for mode in MODES:
             baseline, timed = candidates(steps, units, mode)
@@ -105,7 +105,7 @@ def main() -> None:
                 f"## {what}, {units} units, {mode}",
                 report.table(["", "µs", f"speedup over {baseline}"], rows),
             ]
-    report.write_page(chosen.out, "Short calls: measured times", ABOUT, before, *sections)
+    report.write_page(chosen, "Short calls: measured times", ABOUT, *sections)
 
 
 if __name__ == "__main__":

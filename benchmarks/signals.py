@@ -15,8 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from machine import load
-from report import number, options, table, write_page
+from report import number, options, require_core, table, write_page
 from representer.models import SignalClassifierConfig, SignalNetwork, SignalStream
 from representer.training.generators import keep_freed_memory
 from timing import Candidate, Rounds, interleave
@@ -123,7 +122,8 @@ def latencies(stride: int, steps: int) -> list[float]:
 
 
 def main() -> None:
-    chosen, before = options("Time cells with wavelet filters."), load()
+    chosen = options("Time cells with wavelet filters.", repeats=(9, "rounds; slow ones run in 3"))
+    require_core()
     keep_freed_memory()  # as the commands do
     verify(20, 200)
     rows, verdicts, waits = [], [], []
@@ -140,7 +140,7 @@ def main() -> None:
         late = steps[int(0.95 * len(steps))]
         waits.append([stride, f"{1e6 * statistics.median(steps):.0f}", f"{1e6 * late:.0f}"])
     write_page(
-        chosen.out, "Signals: wavelets beside unfolded windows", ABOUT, before,
+        chosen, "Signals: wavelets beside unfolded windows", ABOUT,
         table(["stride", "", "ms", f"speedup over {BASELINE}"], rows),
         f"The goal is {GOAL:g} times for the same cell, the n-gram LSTM: {', '.join(verdicts)}.",
         "A step of a stream (`SignalStream`, RKM-LSTM), from a stride of samples to "

@@ -9,14 +9,12 @@ itself at its first import, for which it needs a compiler and ninja.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 import time
 import warnings
 from dataclasses import replace
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,8 +22,8 @@ from torch import nn
 
 from cases import FORWARD, SIZES, TRAINING, Size, run
 from goals import Goal, Measured, Results
-from machine import load, measure_limits
-from report import QUICK, goals_table, limits_table, modes_table, write_page
+from machine import measure_limits
+from report import TIMING, goals_table, limits_table, modes_table, options, quick, write_page
 from representer.nn import StringKernelRNN
 from representer.ops import core
 from timing import Candidate, interleave
@@ -149,19 +147,10 @@ def candidates(size: Size, mode: str, sru: Any) -> list[Candidate]:
 
 def main() -> None:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(description="Measure the string-kernel layers on the CPU.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--quick", action="store_true", help="three rounds")
-    parser.add_argument("--before", type=Path, help="page to take the goals' earlier figures from")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--repeats", type=int, default=25, help="rounds; sru trains in 9 of them")
-    chosen = parser.parse_args()
-    if core.LIBRARY is None:
-        raise SystemExit(core.MISSING)
-    repeats = 3 if chosen.quick else chosen.repeats
-    torch.set_num_threads(1)
+    cases = {"nargs": "+", "choices": CASES, "default": list(CASES)}
+    chosen = options("Measure the string-kernel layers on the CPU.", cases=cases, **TIMING)
+    repeats = quick(chosen)
     torch.manual_seed(0)
-    before = load()
     sru, version = import_sru()
     print(f"sru: {version}", file=sys.stderr, flush=True)
     results, sections = Results(measure_limits(repeats)), []
@@ -181,9 +170,9 @@ def main() -> None:
     sizes = [SIZES[case] for case in chosen.cases]
     on_more_threads(lambda: [verify(name, size) for size in sizes for name in names(size)])
     goals = goals_table(GOALS, results, chosen.before)
-    write_page(chosen.out, "String-kernel layers: measured speeds", ABOUT, before,
-               QUICK * chosen.quick, limits_table(results.limits), goals, *sections,
-               packages={"sru": version})  # fmt: skip
+    limits, packages = limits_table(results.limits), {"sru": version}
+    title = "String-kernel layers: measured speeds"
+    write_page(chosen, title, ABOUT, limits, goals, *sections, packages=packages)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Texts: kernel and network together beside the kernel alone on few texts; several labels.
 
-    python benchmarks/texts.py --data DIR --runs runs/texts --out docs/results/texts.md
+    python benchmarks/texts.py --data DIR --work runs/texts --out docs/results/texts.md
 
 takes about ten seconds of CPU time for each set, size and draw, on one thread. DIR holds the sets
 of `own_data.py`. What is finished in the folder of runs is kept, and the command can be repeated.
@@ -8,27 +8,21 @@ of `own_data.py`. What is finished in the folder of runs is kept, and the comman
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 import own_data
-from machine import load
-from report import table, write_page
-from representer.errors import say
+from report import apart, options, table, write_page
 from representer.estimators import TextClassifier
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.label_sets import f1_scores
-from representer.report.metrics import t_quantile
 
 TITLES = own_data.SETS["Texts"]
 FEW_SETS = "ag-news", "yelp", "yahoo", "sst-binary"
@@ -100,17 +94,6 @@ def several(data: Path, size: int, seed: int) -> dict[str, Any]:
             | {"seconds": time.process_time() - started}}  # fmt: skip
 
 
-def kept(folder: Path, name: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return a result from a file, or run it and write the file."""
-    path = folder / f"{name}.json"
-    if not path.exists():
-        result = run()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(result), "utf-8")
-        say(f"{name} is finished")
-    return json.loads(path.read_text("utf-8"))
-
-
 def few_rows(results: dict[tuple[str, int], list[dict[str, Any]]]) -> list[list[str]]:
     """Return a row for each set and number of texts, and a mean row for each number.
 
@@ -127,42 +110,35 @@ def few_rows(results: dict[tuple[str, int], list[dict[str, Any]]]) -> list[list[
             ]
         )  # sets, draws, parts
         for title, of_set in [*zip(of_size, scores, strict=True), ("mean", scores.mean(0))]:
-            difference = of_set[:, -1] - of_set[:, 0]
-            half = t_quantile(len(difference)) * difference.std(ddof=1) / len(difference) ** 0.5
-            mean = difference.mean()
             rows.append([
                 title, f"{size:,}", *(f"{value:.2f}" for value in of_set.mean(0)),
-                f"{mean:+.2f}, {mean - half:+.2f} to {mean + half:+.2f}", str(len(difference)),
+                ", ".join(apart(of_set[:, -1], of_set[:, 0], 2)), str(len(of_set)),
             ])  # fmt: skip
     return rows
 
 
 def main() -> None:
     """Run what is missing, and write the page."""
-    parser = argparse.ArgumentParser(description="Measure classifiers of texts.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
-    parser.add_argument("--runs", type=Path, required=True, help="folder of what is finished")
-    parser.add_argument("--out", type=Path, help="the page (default: standard output)")
-    parser.add_argument("--few", default="150,400", help="numbers of few training texts")
-    parser.add_argument("--draws", type=int, default=10, help="of few training texts")
-    parser.add_argument("--train", type=int, default=1000, help="training texts, several labels")
-    chosen, before = parser.parse_args(), load()
-    torch.set_num_threads(1)
-    data, folder = chosen.data, chosen.runs
+    chosen = options(
+        "Measure classifiers of texts.", data=(Path, "folder with the data sets"),
+        few=("150,400", "numbers of few training texts"), draws=(10, "of few training texts"),
+        train=(1000, "training texts, several labels"), is_kept=True,
+    )  # fmt: skip
+    data, kept = chosen.data, chosen.kept
     some = {
         (TITLES[name], size): [
-            kept(folder, f"few-{name}-{size}-{seed}",
+            kept(f"few-{name}-{size}-{seed}",
                  lambda name=name, size=size, seed=seed: few(name, data, size, seed))
             for seed in range(chosen.draws)
         ]
         for size in map(int, chosen.few.split(","))
         for name in FEW_SETS
     }  # fmt: skip
-    labels = kept(folder, f"labels-{chosen.train}", lambda: several(data, chosen.train, 0))
+    labels = kept(f"labels-{chosen.train}", lambda: several(data, chosen.train, 0))
     seconds = {part: np.mean([draw[part][1] for draws in some.values() for draw in draws])
                for part in PARTS}  # fmt: skip
     write_page(
-        chosen.out, "Few texts, several labels", ABOUT, before,
+        chosen, "Few texts, several labels", ABOUT,
         "## Few training texts\n\nAccuracy in % on up to 500 test texts of at most 80 words; each "
         "draw has training and test texts of its own. The kernel alone is that of "
         '`answer="kernel"`, fitted by itself. The last columns are the paired difference in '

@@ -9,7 +9,6 @@ interruption: finished trainings are in the file of ``--runs``, and ``--models``
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
 import statistics
@@ -26,8 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from machine import load
-from report import half_width, table, write_page
+from report import mean_of, options, table, write_page
 from representer.functional.trees import tree_levels
 from representer.kernels.tree_kernels import tree_of
 from representer.nn import StringKernelRNN, TreeKernelNN
@@ -367,10 +365,6 @@ def train(name: str, seed: int, epochs: int, parts: Any, weights: Tensor) -> dic
     }
 
 
-COMMAND = (
-    "python benchmarks/trees.py --data DIR/sst --vectors DIR/embeddings/glove_6b_50d_150k.npz "
-    "--runs docs/results/trees.jsonl"
-)
 BASE = "strings, order 2"
 MODELS = ("trees", "trees, order 2", "strings", "strings, order 2", "Tree-LSTM")
 TITLES = {
@@ -398,7 +392,7 @@ def page(lines: Sequence[dict[str, Any]], epochs: int) -> list[tuple[str, ...]]:
         if len(values) > 1:
             mean += f" ± {statistics.stdev(values):.2f}"
         if len(gaps) > 1 and name != BASE:
-            gap = f"{statistics.mean(gaps):+.2f} ± {half_width(gaps):.2f} ({len(gaps)} seeds)"
+            gap = f"{mean_of(gaps, 2, '+')} ({len(gaps)} seeds)"
         seconds = statistics.median(x["seconds"] for x in lines if x["model"] == name)
         each = (f"{own[seed]['test']:.2f}" if seed in own else "–" for seed in SEEDS)
         rows.append((TITLES[name], *each, mean, gap, f"{seconds:.1f} s"))
@@ -407,17 +401,11 @@ def page(lines: Sequence[dict[str, Any]], epochs: int) -> list[tuple[str, ...]]:
 
 def main() -> None:
     """Train what is missing, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--vectors", type=Path, required=True)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--models", nargs="*", default=MODELS)
-    parser.add_argument("--seeds", nargs="*", type=int, default=SEEDS)
-    parser.add_argument("--epochs", type=int, default=6)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    loads = load()
+    given = options(
+        __doc__ or "", data=(Path, "folder of sst"), vectors=(Path, "of words"),
+        runs=(Path, "finished trainings, JSONL"), models={"nargs": "*", "default": MODELS},
+        seeds={"nargs": "*", "type": int, "default": SEEDS}, epochs=(6, "of each training"),
+    )  # fmt: skip
     lines = (
         [json.loads(t) for t in given.runs.read_text().splitlines()] if given.runs.exists() else []
     )
@@ -439,11 +427,7 @@ def main() -> None:
         )  # fmt: skip
         heads = ("model", *(f"seed {s}" for s in SEEDS), "mean ± deviation", "difference", "epoch")
         rows = table(heads, page(lines, given.epochs))
-        names = "".join(f' "{name}"' for name in given.models)
-        models = "" if given.models == MODELS else f" --models{names}"
-        command = f"{COMMAND} --out docs/results/trees.md --epochs {given.epochs}{models}"
-        title = "Trees of the sentiment treebank"
-        write_page(given.out, title, about, loads, rows, command=command)
+        write_page(given, "Trees of the sentiment treebank", about, rows)
 
 
 if __name__ == "__main__":

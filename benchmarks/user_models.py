@@ -8,7 +8,6 @@ is a file of the folder. ``--share 1/2`` runs every second model, another proces
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import random
 import re
@@ -25,8 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from machine import load
-from report import Kept, table, write_page
+from report import options, table, write_page
 from representer import export
 from representer import nn as layers
 from representer.export.programs import TOLERANCE, interface, onnx_run
@@ -234,15 +232,12 @@ def counts(rows: dict[str, list[float]], what: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Export random models of users.")
-    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
-    parser.add_argument("--models", type=int, default=200, help="number of random models")
-    parser.add_argument("--splits", type=int, default=1000, help="random splits of each layer")
-    parser.add_argument("--share", default="0/1", help="K/N: every N-th model, from K on")
-    Kept.add_options(parser)
-    chosen, before = parser.parse_args(), load()
-    torch.set_num_threads(1)
-    kept, (start, step) = Kept(chosen), map(int, chosen.share.split("/"))
+    chosen = options(
+        "Export random models of users.", models=(200, "number of random models"),
+        splits=(1000, "random splits of each layer"),
+        share=("0/1", "K/N: every N-th model, from K on"), is_kept=True,
+    )  # fmt: skip
+    kept, (start, step) = chosen.kept, map(int, chosen.share.split("/"))
     worst = {
         seed: kept(f"model {seed}", partial(difference, seed), is_asked=seed % step == start)
         for seed in range(chosen.models)
@@ -267,7 +262,7 @@ def main() -> None:
     import onnxruntime
 
     packages = {"onnxruntime": onnxruntime.__version__}
-    write_page(chosen.out, "Models of users", ABOUT, before, *sections, packages=packages)
+    write_page(chosen, "Models of users", ABOUT, *sections, packages=packages)
 
 
 if __name__ == "__main__":

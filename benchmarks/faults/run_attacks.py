@@ -8,25 +8,180 @@ import json
 import os
 import pickle
 import random
+import shutil
 import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from faults.run_damage import (
-    WEIRD,
-    change_json,
-    change_weights,
-    flip,
-    overwrite,
-    plant,
-    replace_by_special,
-    some_file,
-    swap,
-    truncate,
-)
+import safetensors.torch
+import torch
+
 from representer.storage.run import MANIFEST, Entry, manifest_text
+
+WEIRD: tuple[Any, ...] = (
+    None, True, -1, 0, 1, 10**7, 2**31, 10**30, 0.5, -0.0, 1e308, "", "x", "../../outside/a",
+    "<script>", "\x1b[2J\n", "x" * 100_000, [], {}, [[]], {"a": 1}, [1, "a", None], ["x"] * 3,
+)  # fmt: skip
+
+
+def some_file(run: Path, draw: random.Random, *suffixes: str) -> Path:
+    files = [
+        path for path in sorted([*run.iterdir(), *run.rglob("*.ckpt")])
+        if path.is_file() and not path.is_symlink() and path.suffix in (suffixes or path.suffix)
+        and path.name not in ("config.yaml", ".lock", "metrics.csv", "timings.jsonl")
+    ]  # fmt: skip
+    return draw.choice(files or [run / "model.json"])
+
+
+def truncate(run: Path, outside: Path, draw: random.Random) -> str:
+    path = some_file(run, draw)
+    os.truncate(path, draw.randrange(max(1, path.stat().st_size)))
+    return path.name
+
+
+def flip(run: Path, outside: Path, draw: random.Random) -> str:
+    path = some_file(run, draw)
+    data = bytearray(path.read_bytes() or b"\0")
+    for _ in range(draw.choice((1, 1, 3))):
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    path.write_bytes(data)
+    return path.name
+
+
+def overwrite(run: Path, outside: Path, draw: random.Random) -> str:
+    path = some_file(run, draw)
+    content = draw.choice((
+        b"", b"\xff\xfe", b"null", b"[]", b"{}", b'"x"', b"[" * 100_000, b'{"a":' * 100_000,
+        draw.randbytes(500), "λ".encode("utf-16"), b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.",
+        b"9" * 100_000, b"NaN", struct.pack("<Q", 2**62) + b"{}",
+        struct.pack("<Q", 2) + b"{}", path.read_bytes() * 2,
+    ))  # fmt: skip
+    path.write_bytes(content)
+    return f"{path.name} {content[:8]!r}"
+
+
+def swap(run: Path, outside: Path, draw: random.Random) -> str:
+    one, other = some_file(run, draw), some_file(run, draw)
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+    return f"{one.name} {other.name}"
+
+
+def change_json(run: Path, outside: Path, draw: random.Random) -> str:
+    path = run / draw.choice(
+        ["model.json"] * 4 + ["metrics.json", "details.json", "model.json", "vocabulary.json",
+                              "pool.json", MANIFEST]
+    )  # fmt: skip
+    if not path.is_file():
+        path = run / "model.json"
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return f"{path.name} already damaged"
+    place = [value]
+    at: Any = 0
+    node: Any = place
+    for _ in range(draw.randint(1, 5)):
+        inner = node[at]
+        if isinstance(inner, dict | list) and inner:
+            node = inner
+            at = draw.choice(list(inner)) if isinstance(inner, dict) else draw.randrange(len(inner))
+    match draw.randrange(6):
+        case 0 if isinstance(node, dict):
+            del node[at]
+        case 1 if isinstance(node, dict):
+            node[draw.choice(("..", "extra", "__class__"))] = draw.choice(WEIRD)
+        case 2 if isinstance(node, list):
+            node.reverse()
+        case 3 if type(node[at]) is int:
+            node[at] = draw.choice((node[at] + 1, node[at] * 1000, -node[at], 10**9, 256))
+        case _:
+            node[at] = draw.choice(WEIRD)
+    path.write_text(json.dumps(place[0]), encoding="utf-8")
+    return f"{path.name} at {at}"
+
+
+def change_weights(run: Path, outside: Path, draw: random.Random) -> str:
+    path = run / draw.choice(("model.safetensors", "model.safetensors", "kernel.safetensors"))
+    path = path if path.is_file() else run / "model.safetensors"
+    try:
+        tensors = safetensors.torch.load(path.read_bytes())
+    except Exception:
+        return f"{path.name} already damaged"
+    if not tensors:
+        return "no weights"
+    name = draw.choice(sorted(tensors))
+    match draw.randrange(7):
+        case 0:
+            flat = tensors[name].flatten().clone()
+            flat[: 1 + len(flat) // 2] = draw.choice((float("nan"), float("inf")))
+            tensors[name] = flat.reshape(tensors[name].shape)
+        case 1:
+            tensors[name] = tensors[name].to(draw.choice((torch.int8, torch.float64, torch.bool)))
+        case 2:
+            del tensors[name]
+        case 3:
+            tensors["extra"] = torch.zeros(3)
+        case 4:
+            tensors[name] = tensors[name].flatten()[:1].clone()
+        case 5:
+            tensors = {n: t.clone() * 1e30 for n, t in tensors.items() if t.is_floating_point()}
+        case _:
+            tensors[name] = -tensors[name]
+    path.write_bytes(safetensors.torch.save(tensors))
+    return f"{path.name} {name}"
+
+
+def replace_by_special(run: Path, outside: Path, draw: random.Random) -> str:
+    path = some_file(run, draw)
+    kind = draw.choice(("pipe", "zero", "link", "copy", "loop", "folder", "sparse", "gone"))
+    content = path.read_bytes()
+    path.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "zero":
+            path.symlink_to("/dev/zero")
+        case "link":
+            path.symlink_to(outside / "precious.txt")
+        case "copy":
+            (outside.parent / "bait").mkdir(exist_ok=True)
+            (outside.parent / "bait" / path.name).write_bytes(content)
+            path.symlink_to(outside.parent / "bait" / path.name)
+        case "loop":
+            path.symlink_to(path)
+        case "folder":
+            path.mkdir()
+        case "sparse":
+            path.write_bytes(content)
+            os.truncate(path, draw.choice((2**32, 2**40)))
+    return f"{path.name} {kind}"
+
+
+def plant(run: Path, outside: Path, draw: random.Random) -> str:
+    name = draw.choice((
+        "report.html", "explanations.json", "pool.json", ".lock", "checkpoints", "folds",
+        f".report.html.{os.getpid()}.tmp", ".representer-0123456789abcdef.tmp", "gine",
+        "labels.json",
+    ))  # fmt: skip
+    path = run / name
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    match draw.randrange(4):
+        case 0 | 1:
+            path.symlink_to(outside / draw.choice(("precious.txt", "folder", "missing")))
+        case 2:
+            os.mkfifo(path)
+        case _:
+            entry: Any = draw.choice((*WEIRD, {"smiles": "<script>", "drawing": "<script>"}))
+            path.write_text(json.dumps(draw.choice((entry, [entry], [entry] * 3))))
+    return name
+
 
 CANARY = "executed"  # a file that planted code makes in the folder outside
 

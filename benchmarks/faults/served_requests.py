@@ -15,7 +15,7 @@ import torch
 import uvicorn
 
 from faults import Case, Suite, patience, temporary_folder
-from faults.run_damage import WEIRD
+from faults.run_attacks import WEIRD
 from faults.tiny_runs import STOPPED, make_runs
 from representer.serving import Limits, ServedModel, create_app
 
