@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+import torch.nn.functional as F
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from looped import looped
@@ -16,10 +17,18 @@ from representer.errors import ArgumentError
 from representer.functional import (
     NONLINEARITIES,
     Cell,
+    gated_scan,
+    gated_scan_definition,
     gaussian_kernel_definition,
+    ngram_product,
+    ngram_product_definition,
     recurrent_kernel_definition,
     rkm,
     rkm_scan,
+    wavelet_factors,
+    wavelet_filters,
+    wavelet_filters_definition,
+    wavelet_times,
 )
 
 NAMED = {name: value for name, value in vars(rkm).items() if isinstance(value, Cell)}
@@ -197,3 +206,116 @@ def test_steps_counts_from_the_oldest():
 @pytest.mark.parametrize("steps", [0, 1, 4])
 def test_the_gaussian_form_of_equal_sequences_is_1(steps):
     assert torch.equal(gaussian_kernel_definition(torch.zeros(steps, 2)), torch.ones(2))
+
+
+# Filters over steps: n-grams and wavelets.
+
+
+sizes = st.fixed_dictionaries(
+    {
+        "T": st.integers(1, 9), "n": st.integers(1, 4), "dilation": st.integers(1, 3),
+        "seed": st.integers(0, 2**16),
+    }
+)  # fmt: skip
+claim = settings(deadline=None, max_examples=20)
+
+
+def draw(size):
+    torch.manual_seed(size["seed"])
+    x = torch.randn(size["T"], 2, 3, dtype=torch.float64)
+    filters = torch.randn(4, 3, size["n"], dtype=torch.float64)
+    reach = (size["n"] - 1) * size["dilation"]
+    return x, filters, size["dilation"], torch.zeros(reach, 2, 3, dtype=torch.float64)
+
+
+@claim
+@given(size=sizes)
+def test_the_product_matches_the_definition(size):
+    x, filters, d, zeros = draw(size)
+    product = ngram_product(torch.cat((zeros, x)), filters, d)
+    torch.testing.assert_close(product, ngram_product_definition(x, filters, d))
+
+
+@claim
+@given(size=sizes)
+def test_the_definition_is_a_causal_convolution(size):
+    x, filters, d, zeros = draw(size)
+    padded = torch.cat((zeros, x)).permute(1, 2, 0)
+    expected = F.conv1d(padded, filters.flip(2), dilation=d).permute(2, 0, 1)
+    torch.testing.assert_close(ngram_product_definition(x, filters, d), expected)
+
+
+def test_steps_before_the_sequence_are_included():
+    x, filters = torch.randn(6, 1, 2, dtype=torch.float64), torch.randn(3, 2, 3).double()
+    whole = ngram_product_definition(x, filters)
+    torch.testing.assert_close(ngram_product(x[2:], filters), whole[4:])
+
+
+# Wavelet filters, L19 (21).
+
+
+def test_the_times_of_40_samples_range_from_minus_20_to_19():
+    times = wavelet_times(40, like=torch.zeros(1))
+    assert times.flip(0).tolist() == list(range(-20, 20))  # oldest first
+    assert wavelet_times(5, like=times).tolist() == [2, 1, 0, -1, -2]
+    assert wavelet_times(1, like=times).tolist() == [0]
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 9))
+def test_coefficients_and_factors_match_equation_21(units: int, channels: int, n: int):
+    amplitude, phase = torch.randn(2, units, channels, dtype=torch.float64)
+    frequency, decay = torch.rand(2, units, dtype=torch.float64)
+    filters = wavelet_filters(amplitude, frequency, phase, decay, n)
+    assert filters.shape == (units, channels, n)
+    expected = wavelet_filters_definition(amplitude, frequency, phase, decay, n)
+    torch.testing.assert_close(filters, expected, rtol=1e-12, atol=1e-12)
+    mix, taps = wavelet_factors(amplitude, frequency, phase, decay, n)
+    product = torch.einsum("roi,ron->oin", mix, taps)
+    torch.testing.assert_close(product, expected, rtol=1e-12, atol=1e-12)
+
+
+def draw_gated(T, B, H, decay="full", dtype=torch.float64):
+    shape = {"scalar": (), "vector": (H,), "full": (T, B, H)}[decay]
+    u, f = torch.randn(T, B, H, dtype=dtype), torch.rand(shape, dtype=dtype)
+    return u, f, torch.randn(B, H, dtype=dtype)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    T=st.integers(1, 9), B=st.integers(0, 3), H=st.integers(1, 3),
+    decay=st.sampled_from(["scalar", "vector", "full"]), seed=st.integers(0, 2**16),
+)  # fmt: skip
+def test_the_recurrence_matches_the_definition(T, B, H, decay, seed):
+    torch.manual_seed(seed)
+    u, f, c0 = draw_gated(T, B, H, decay)
+    states, final = gated_scan(u, f, c0)
+    torch.testing.assert_close(states, gated_scan_definition(u, f, c0))
+    assert torch.equal(final, states[-1])
+
+
+def test_one_step_matches_the_equation():
+    u, f, c0 = draw_gated(1, 2, 3)
+    torch.testing.assert_close(gated_scan(u, f, c0)[0], f * c0 + u)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_beyond_its_length_a_gated_sequence_has_zero_outputs_and_keeps_its_state(reverse):
+    u, f, c0 = draw_gated(5, 4, 2)
+    lengths = torch.tensor([5, 2, 1, 0])
+    states, final = gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
+    for b, length in enumerate(lengths):
+        if length:
+            own = (u[:length, b : b + 1], f[:length, b : b + 1], c0[b : b + 1])
+            expected, last = gated_scan(*own, reverse=reverse)
+            torch.testing.assert_close((states[:length, b], final[b]), (expected[:, 0], last[0]))
+        else:
+            assert torch.equal(final[b], c0[b])
+        assert not states[length:, b].any()
+
+
+def test_reverse_scans_the_reversed_sequence():
+    u, f, c0 = draw_gated(5, 2, 3)
+    states, final = gated_scan(u, f, c0, reverse=True)
+    flipped, last = gated_scan(u.flip(0), f.flip(0), c0)
+    torch.testing.assert_close((states.flip(0), final), (flipped, last))

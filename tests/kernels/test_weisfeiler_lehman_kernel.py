@@ -12,6 +12,8 @@ from representer.data.molecules import read_smiles
 from representer.errors import ArgumentError, KindError
 from representer.kernels import (
     DeepGraphKernel,
+    Gaussian,
+    InversePolynomial,
     RandomWalkKernel,
     StringKernel,
     WeisfeilerLehmanKernel,
@@ -167,3 +169,34 @@ def test_kernels_without_walk_counts_reject_counts(kernel):
 def test_no_graphs_have_no_labels_to_count():
     with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one graph"):
         WeisfeilerLehmanKernel().counts([])
+
+
+# The deep graph kernel's arguments; the recursion is in tests/theorems.
+
+
+DEEP_MOLECULES = [read_smiles(s) for s in ("CCO", "c1ccccc1", "CC(=O)O", "C")]
+
+
+def test_labels_edges_and_base_kernels_work_as_for_walks():
+    plain = DeepGraphKernel()(DEEP_MOLECULES)
+    np.testing.assert_allclose(DeepGraphKernel(base="delta")(DEEP_MOLECULES), plain)
+    assert not np.allclose(DeepGraphKernel(edges=True)(DEEP_MOLECULES), plain)
+    np.testing.assert_allclose(DeepGraphKernel(activation=Gaussian())(DEEP_MOLECULES), plain)
+    X = [Data(x=torch.randn(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]))]
+    assert DeepGraphKernel(base=Gaussian())(X).shape == (1, 1)
+
+
+def test_the_error_beyond_the_limit_of_an_activation_names_the_fix():
+    with pytest.raises(ArgumentError, match=r"below 2 for 1/.*Scale the inputs"):
+        DeepGraphKernel(activation=InversePolynomial())(DEEP_MOLECULES)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"num_layers": 0}, "num_layers is 0"),
+    ({"order": 0}, "order is 0"),
+    ({"activation": "relu"}, "activation is 'relu'; .* relu has no power series"),
+    ({"combine": "max"}, "combine is 'max'"),
+])  # fmt: skip
+def test_invalid_arguments_of_deep_kernels_are_rejected(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        DeepGraphKernel(**arguments)

@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
-from typing import Annotated, NamedTuple
+from types import SimpleNamespace
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from representer.errors import ArgumentError, KindError
-from representer.ops.table import LENGTHS, Operand, OperandTable
+from representer.errors import ArgumentError, BackendError, KindError, ShapeError
+from representer.ops.common import (
+    check_floating,
+    check_like,
+    check_no_forward_mode,
+    dtypes_meet,
+    is_forward_mode,
+    may_need_gradient,
+)
+from representer.ops.table import (
+    LENGTHS,
+    Operand,
+    OperandTable,
+    Row,
+    Sizes,
+    check_operand,
+    parse_axes,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -194,3 +213,175 @@ def test_integer_operands_are_checked_against_the_sizes():
     p = Operands(X, None, torch.tensor([1, 2, 3]), True)
     with pytest.raises(ArgumentError, match=r"lengths\[2\] is 3; expected 0 to 2"):
         TABLE.check_values(p, TABLE.check(p, is_strict=True))
+
+
+# A tensor against its declaration: shapes, dtypes, devices, and messages.
+
+
+U = torch.ones(2, 3, 4)
+LIKE = U, U.dtype, U.device
+
+
+def check(
+    tensor: Tensor | None,
+    axes: str = "time batch units",
+    *,
+    is_strict: bool = False,
+    needed: Callable[[Any], bool | None] | None = None,
+) -> Sizes:
+    """Check a second operand after u, and return the sizes."""
+    sizes = {"time": 2, "batch": 3, "units": 4}
+    row = Row("w", Operand(axes, needed=needed), True, parse_axes(axes), ())
+    check_operand(row, tensor, SimpleNamespace(is_gated=True), sizes, LIKE, is_strict)
+    return sizes
+
+
+def test_axes_are_parsed_into_names_numbers_and_alternatives():
+    assert parse_axes("2 time units | units |") == ((2, "time", "units"), ("units",), ())
+
+
+def test_a_named_axis_has_one_size_in_a_call():
+    assert check(torch.ones(4, 7), "units features")["features"] == 7
+    with pytest.raises(ShapeError, match=r"w has shape \(4, 5\); expected \(4, 4\)"):
+        check(torch.ones(4, 5), "units units")
+
+
+def test_an_error_shows_the_sizes_known_before():
+    with pytest.raises(ShapeError, match=r"w has shape \(9, 7, 5\); expected \(gates, 4, features"):
+        check(torch.ones(9, 7, 5), "gates units features")
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3, 4)])
+def test_the_number_of_axes_selects_among_alternatives(shape: tuple[int, ...]):
+    assert "units" in check(torch.ones(shape), "time batch units | units |")
+    with pytest.raises(ShapeError, match=r"expected \(2, 3, 4\), \(4,\) or \(\)"):
+        check(torch.ones(5), "time batch units | units |")
+
+
+def test_an_axis_that_must_not_be_empty_is_named():
+    with pytest.raises(
+        ShapeError, match=r"\(4, 0\); expected \(4, centers\) with at least one center"
+    ):
+        check(torch.ones(4, 0), "units centers")
+
+
+def test_missing_and_superfluous_operands_are_named():
+    check(None)
+    check(U, needed=lambda p: p.is_gated)
+    check(None, needed=lambda p: not p.is_gated)
+    with pytest.raises(KindError, match=r"w is None; expected a tensor \(2, 3, 4\) in this call"):
+        check(None, needed=lambda p: p.is_gated)
+    with pytest.raises(KindError, match=r"w is a tensor \(2, 3, 4\); expected None in this call"):
+        check(U, needed=lambda p: not p.is_gated)
+
+
+def test_dtypes_may_differ_under_autocast_but_not_where_memory_is_read():
+    half = U.bfloat16()
+    with pytest.raises(KindError, match=r"w is torch.bfloat16; expected torch.float32. Use w.to"):
+        check(half)
+    with torch.autocast("cpu", torch.bfloat16):
+        check(half)
+        with pytest.raises(KindError, match=r"bfloat16; expected torch.float32"):
+            check(half, is_strict=True)
+
+
+@pytest.mark.parametrize(("tensor", "message"), [
+    (U.to("meta"), r"w is on meta; expected cpu. Use w.to\('cpu'\)"),
+    (U.long(), "w is torch.int64; expected a floating-point"),
+    (U.to_sparse(), "w is torch.sparse_coo; expected a dense tensor. Use .to_dense()"),
+])  # fmt: skip
+def test_the_error_for_a_wrong_kind_of_tensor_states_the_fix(tensor: Tensor, message: str):
+    with pytest.raises(KindError, match=message):
+        check(tensor)
+
+
+def test_lengths_are_integers_one_for_each_sequence():
+    def of(lengths: Tensor) -> None:
+        row = Row("lengths", LENGTHS, True, parse_axes(LENGTHS.axes), ())
+        check_operand(row, lengths, None, {"batch": 3}, LIKE, True)
+
+    of(torch.tensor([5, 0, 1], dtype=torch.uint8))
+    with pytest.raises(ShapeError, match=r"lengths has shape \(2,\); expected \(3,\)"):
+        of(torch.tensor([1, 2]))
+    for dtype in (torch.float32, torch.complex64):
+        with pytest.raises(KindError, match=f"lengths is {dtype}; expected integers.*long"):
+            of(torch.ones(3, dtype=dtype))
+
+
+# Checks of operands: messages name the value, what was expected, and the fix.
+
+
+CHECKS_LIKE = torch.zeros(2, 3)
+
+
+def test_a_valid_tensor_passes_the_checks():
+    check_like("c0", torch.ones(4), CHECKS_LIKE, (4,))
+    check_floating("u", CHECKS_LIKE)
+
+
+def test_a_wrong_shape_shows_both_shapes():
+    with pytest.raises(ShapeError, match=r"c0 has shape \(3, 2\); expected \(2, 3\)"):
+        check_like("c0", torch.ones(3, 2), CHECKS_LIKE, (2, 3))
+
+
+def test_a_wrong_dtype_shows_both_and_the_conversion():
+    with pytest.raises(KindError) as error:
+        check_like("c0", torch.ones(2, 3).double(), CHECKS_LIKE, (2, 3))
+    message = "c0 is torch.float64; expected torch.float32. Use c0.to(torch.float32)."
+    assert str(error.value) == message
+
+
+def test_a_wrong_device_shows_both_and_the_conversion():
+    with pytest.raises(KindError) as error:
+        check_like("c0", torch.ones(2, 3, device="meta"), CHECKS_LIKE, (2, 3))
+    assert str(error.value).startswith("c0 is on meta; expected cpu. Use c0.to('cpu').")
+
+
+def test_under_autocast_dtypes_may_differ_but_shapes_may_not():
+    with torch.autocast("cpu", torch.bfloat16):
+        check_like("c0", torch.ones(2, 3).bfloat16(), CHECKS_LIKE, (2, 3))
+        with pytest.raises(ShapeError):
+            check_like("c0", torch.ones(3, 2).bfloat16(), CHECKS_LIKE, (2, 3))
+
+
+def test_under_autocast_float64_still_has_to_match():
+    single, double = torch.ones(2), torch.ones(2).double()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert dtypes_meet(double, double)
+        for tensor, like in ((single, double), (double, single)):
+            assert not dtypes_meet(tensor, like)
+            with pytest.raises(KindError, match=r"expected torch.float"):
+                check_like("c0", tensor, like, (2,))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_only_real_floating_point_dtypes_are_accepted(dtype: torch.dtype):
+    with pytest.raises(KindError, match=f"u is {dtype}; expected a floating-point dtype"):
+        check_floating("u", torch.zeros(2, dtype=dtype))
+
+
+def test_gradients_may_be_needed_with_autograd_or_vmap():
+    plain, marked = torch.zeros(2, 3), torch.zeros(2, 3, requires_grad=True)
+    assert not may_need_gradient((None, plain))
+    assert may_need_gradient((None, plain, marked))
+    with torch.no_grad():
+        assert not may_need_gradient((marked,))
+    found = []
+    torch.vmap(lambda x: found.append(may_need_gradient((x,))) or x)(marked)
+    assert found == [True]
+
+
+def test_forward_mode_is_detected_only_inside_a_level():
+    assert not is_forward_mode()
+    with forward_ad.dual_level():
+        assert is_forward_mode()
+    assert not is_forward_mode()
+
+
+def test_the_error_inside_forward_mode_names_the_public_function():
+    check_no_forward_mode("gated_scan_backward")
+    message = (
+        r"gated_scan_backward has no forward-mode.*representer.ops.gated_scan\(\.\.\., backend"
+    )
+    with forward_ad.dual_level(), pytest.raises(BackendError, match=message):
+        check_no_forward_mode("gated_scan_backward")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from graph_on_cpu import GraphOnCpu
+from small_training import fit, model, rows, task
+from torch import Tensor, nn
 
+from representer.estimators import LanguageModel, TextClassifier
 from representer.estimators.halves import Pool
 from representer.estimators.language_training import (
     JointPredictor,
@@ -17,7 +23,7 @@ from representer.estimators.language_training import (
     negative_log_likelihood,
 )
 from representer.models import LanguageModelConfig, LanguageNetwork
-from representer.training import cuda_graphs
+from representer.training import cuda_graphs, trainer
 from representer.training.cuda_graphs import MOST, WARM_UP, CapturedCalls
 
 
@@ -108,3 +114,127 @@ def test_a_text_has_the_same_likelihood_from_graphs(graphs, monkeypatch):
     for one, own in zip(predictors, found, strict=True):
         torch.testing.assert_close(own, log_likelihoods(one, tokens), rtol=1e-12, atol=0)
     assert nats == pytest.approx(negative_log_likelihood(network, tokens, 5), rel=1e-12)
+
+
+# Training steps from CUDA graphs, with a graph that runs on the CPU.
+
+
+class OfLosses(GraphOnCpu):
+    """Takes back what a graph does not repeat: assignments in Python."""
+
+    of: cuda_graphs.CapturedLosses
+
+    def replay(self) -> None:
+        """Run the body again."""
+        carried, weights = self.of._carried, self.of._parameters
+        state, gradients = getattr(carried, "value", None), [p.grad for p in weights]
+        super().replay()
+        for parameter, gradient in zip(weights, gradients, strict=True):
+            parameter.grad = gradient
+        if carried is not None:
+            carried.value = state
+
+
+@pytest.fixture
+def graphs_of_losses(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
+    """Return the graphs that a training makes, on the CPU."""
+    GraphOnCpu.made.clear()
+
+    class Recorded(cuda_graphs.CapturedLosses):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            OfLosses.of = self
+
+    monkeypatch.setattr(cuda_graphs, "CudaGraph", OfLosses)
+    monkeypatch.setattr(trainer, "CapturedLosses", Recorded)
+    monkeypatch.setattr(trainer, "can_capture", lambda *what: True)
+    return GraphOnCpu.made
+
+
+def test_a_run_with_graphs_writes_the_same_metrics(tmp_path: Path, graphs_of_losses) -> None:
+    fit(tmp_path / "without")
+    assert not graphs_of_losses
+    fit(tmp_path / "with", cuda_graph=True)
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")
+    # 3 epochs of 6 batches of 8 and one of 2, of which WARM_UP each run without a graph
+    assert sorted(graph.replays for graph in graphs_of_losses) == [1, 16]
+
+
+def test_parameters_without_a_gradient_keep_none(tmp_path: Path, graphs_of_losses) -> None:
+    network = nn.ModuleDict({"used": model(), "unused": nn.Linear(3, 3)})
+
+    def loss(module: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        used = module["used"]  # type: ignore[index]
+        return nn.functional.cross_entropy(used(batch[0]), batch[1]), len(batch[1])
+
+    fit(tmp_path, task=task(loss=loss, evaluate=lambda *x: {"accuracy": 0.0}), network=network,
+        cuda_graph=True)  # fmt: skip
+    assert graphs_of_losses
+    assert {name for name, p in network.named_parameters() if p.grad is None} == {
+        "unused.weight", "unused.bias",
+    }  # fmt: skip
+
+
+def language_model(**options: Any) -> Any:
+    network = LanguageModel(
+        answer="network", cell="rkm-lstm", hidden_size=6, unroll=7, batch_size=2, epochs=2,
+        random_state=0, verbose=0, min_count=1, lr=1e-3, **options,
+    )  # fmt: skip
+    return network.fit("the cat sat on the mat and the dog sat on it\n" * 12)
+
+
+def test_the_state_of_a_language_model_is_carried_through_graphs(graphs_of_losses) -> None:
+    with_graphs, without = language_model(), language_model(cuda_graph=False)
+    assert sum(graph.replays for graph in graphs_of_losses) > 8
+    assert with_graphs.history_ == without.history_
+
+
+def test_texts_are_padded_to_few_shapes_that_do_not_change_the_loss(graphs_of_losses) -> None:
+    texts = [" ".join(["sea", "wave", "sky", "moon"][k % 4] for k in range(i, i + 3 + i % 9))
+             for i in range(60)]  # fmt: skip
+    options: dict[str, Any] = {"answer": "network", "epochs": 3, "random_state": 0, "verbose": 0,
+                               "dropout": 0.0, "batch_size": 8, "hidden_size": 6}  # fmt: skip
+    labels = ["+" if i % 2 else "-" for i in range(60)]
+    with_graphs = TextClassifier(cuda_graph=True, **options).fit(texts, labels)
+    without = TextClassifier(**options).fit(texts, labels)
+    assert len(graphs_of_losses) <= 2 < sum(graph.replays for graph in graphs_of_losses)
+    losses = [[row["valid_loss"] for row in one.history_] for one in (with_graphs, without)]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_after_a_failed_capture_all_steps_run_without_a_graph(
+    tmp_path: Path, graphs_of_losses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: OfLosses, body: Callable[[], Any]) -> Any:
+        OfLosses().capture(body)
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    monkeypatch.setattr(cuda_graphs, "CudaGraph", type("Fails", (OfLosses,), {"capture": fail}))
+    said: list[str] = []
+    fit(tmp_path / "with", cuda_graph=True, said=said)
+    assert said == ["no CUDA graph: operation not permitted when stream is capturing"]
+    fit(tmp_path / "without")
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")
+    assert language_model().history_ == language_model(cuda_graph=False).history_
+    assert not any(graph.replays for graph in graphs_of_losses)
+
+
+@pytest.mark.parametrize(("device", "processes", "scaler", "carried", "expected"), [
+    ("cuda", 1, None, None, True), ("cuda", 1, None, SimpleNamespace(value=None), True),
+    ("cpu", 1, None, None, False), ("cuda", 2, None, None, False),
+    ("cuda", 1, "of float16", None, False), ("cuda", 1, None, SimpleNamespace(other=None), False),
+])  # fmt: skip
+def test_steps_are_captured_in_one_process_on_a_cuda_device(
+    device: str, processes: int, scaler: Any, carried: Any, expected: bool
+) -> None:
+    accelerator: Any = SimpleNamespace(
+        device=torch.device(device), num_processes=processes, scaler=scaler
+    )
+    assert cuda_graphs.can_capture(accelerator, carried) == expected
+
+
+def test_on_the_cpu_the_option_has_no_effect(tmp_path: Path) -> None:
+    for name, is_wanted in (("with", True), ("without", False)):
+        fit(tmp_path / name, cuda_graph=is_wanted)
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")
