@@ -15,10 +15,13 @@ from representer.estimators import (
     LanguageModel,
     MoleculeClassifier,
     MoleculeRegressor,
+    SequenceClassifier,
+    SequenceRegressor,
     SignalClassifier,
     TextClassifier,
     TextRegressor,
 )
+from representer.kernels import StringKernel
 
 QUIET = {"random_state": 0, "verbose": 0}
 
@@ -70,6 +73,27 @@ def windows(count: int = 40, seed: int = 0) -> tuple[Any, Any]:
 
 
 WINDOWS, WAVES = windows()
+
+KERNEL = StringKernel(1, trailing=False) + 0.5 * StringKernel(2, 0.8, trailing=False).cosine()
+SEQUENCE = {"kernel": KERNEL, "hidden_size": 8, "epochs": 15, **QUIET}
+
+
+def words(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Return words over abcd; those of class "ab" have an a two letters before a b."""
+    rng, found, labels = np.random.default_rng(seed), [], []
+    for k in range(count):
+        letters = rng.choice(list("abcd" if k % 2 else "bcd"), size=rng.integers(4, 9))
+        if k % 2:
+            start = rng.integers(0, len(letters) - 2)
+            letters[[start, start + 2]] = "a", "b"
+        found.append("".join(letters))
+        labels.append("ab" if k % 2 else "none")
+    return found, labels
+
+
+WORDS, PATTERNS = words(60)
+VECTORS = [np.eye(4)[["abcd".index(c) for c in word]] for word in WORDS]
+COUNTS = np.array([word.count("a") - 0.5 * word.count("d") for word in WORDS])
 LINES = made_up_text(120).splitlines()
 LANGUAGE = {"hidden_size": 8, "unroll": 7, "input_dropout": 0.0, "output_dropout": 0.0, **QUIET}
 
@@ -82,6 +106,8 @@ FITTED: dict[str, tuple[Any, Any, Any]] = {  # by the name of a class: estimator
         MoleculeClassifier(**MOLECULE, epochs=20, lr=2e-2, initial="fan-in"), MOLECULES, TABLE,
     ),
     "MoleculeRegressor": (MoleculeRegressor(**MOLECULE, epochs=15, lr=1e-2), MOLECULES, LENGTHS),
+    "SequenceClassifier": (SequenceClassifier(**SEQUENCE), WORDS, PATTERNS),
+    "SequenceRegressor": (SequenceRegressor(**SEQUENCE), VECTORS, COUNTS),
     "SignalClassifier": (SignalClassifier(**SIGNAL, epochs=40, lr=2e-2), WINDOWS, WAVES),
     "LanguageModel": (LanguageModel(**LANGUAGE, epochs=12, lr=0.03), LINES, None),
 }  # fmt: skip
