@@ -160,6 +160,20 @@ def over_pairs(
     return Finding(mean, half, f"{len(pairs)} {over}", shown(*means.mean(0)), used)
 
 
+def over_seeds(
+    lines: Lines, recipe: str, pairs: Sequence[tuple[str, str]], scale: float = 1.0
+) -> Finding:
+    """Compare the means over pairs of variants seed by seed: a verdict on these data sets alone."""
+    compared = [lines.seeds(recipe, *pair) for pair in pairs]
+    seeds = sorted(set.intersection(*(set(of_seed) for pair in compared for of_seed in pair)))
+    both = scale * np.array([[np.mean([pair[side][seed]["value"] for pair in compared])
+                              for side in (0, 1)] for seed in seeds])  # fmt: skip
+    mean, half = interval(both[:, 0] - both[:, 1])
+    used = [of_seed[seed] for pair in compared for of_seed in pair for seed in seeds]
+    count = f"{len(seeds)} seeds, means of {len(pairs)} sets"
+    return Finding(mean, half, count, shown(*both.mean(0)), used)
+
+
 def welch(text: str, heading: str, model: tuple[str, str], other: tuple[str, str]) -> Finding:
     """Compare two cells, each a row and a column, of the form ``88.91 ± 0.50 (3 seeds)``."""
     rows = rows_of(text, heading, model[1])

@@ -45,6 +45,21 @@ def test_seeds_are_paired_and_less_may_be_better(figures):
     assert found.figures == "2.333 and 3.5"
 
 
+def test_means_over_sets_are_paired_by_the_seeds_that_all_have(figures):
+    values = {
+        "a-one": (1, 2, 4, 9),
+        "a-other": (0, 2, 1, 9),
+        "b-one": (3, 3, 3, 9),
+        "b-other": (1, 4, 2),
+    }
+    lines = figures.Lines(line(v, s, x) for v, xs in values.items() for s, x in enumerate(xs))
+    finding = figures.over_seeds(lines, "r", [("a-one", "a-other"), ("b-one", "b-other")])
+    gains = np.array([1.5, -0.5, 2.0])  # of seeds 0, 1, 2
+    assert finding.difference == pytest.approx(gains.mean())
+    assert finding.half == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(gains))
+    assert (finding.count, len(finding.lines)) == ("3 seeds, means of 2 sets", 12)
+
+
 def test_the_longest_runs_with_three_seeds_of_both_are_compared(figures):
     short = [line(v, seed, 1.0) for v in ("one", "other") for seed in range(4)]
     long = [line("one", seed, 2.0, 30) for seed in range(3)]
