@@ -59,6 +59,13 @@ class Contribution(NamedTuple):
 Explained = tuple[float, float, list[Contribution]]  # score, constant part, contributions
 
 
+def scaled(terms: list[Contribution], factor: float) -> list[Contribution]:
+    """Return contributions times a factor; of a series they are many, so 1 copies nothing."""
+    if factor == 1.0:
+        return terms
+    return [Contribution(*term[:-1], factor * term.contribution) for term in terms]
+
+
 class Line(NamedTuple):
     """Contributions that are summed: those of a word or an atom, or of an n-gram or a walk."""
 

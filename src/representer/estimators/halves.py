@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from representer.data.stored import sampled
 from representer.errors import ArgumentError, RepresenterError, TrainingError, say
 from representer.estimators.conformal import calibrated
-from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Explained
+from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Explained, scaled
 from representer.estimators.fitting import Examples, outputs_of
 from representer.estimators.kernel_machine import (
     DESCRIPTION,
@@ -222,9 +222,7 @@ class Pool:
             if weight:
                 half_score, fixed, terms = explain()
                 score, constant = score + weight * half_score, constant + weight * fixed
-                contributions += [
-                    term._replace(contribution=weight * term.contribution) for term in terms
-                ]
+                contributions += scaled(terms, weight)
         return score, constant, contributions
 
     def moments(self, kernel: Moments | None, network: Moments | None) -> Moments:

@@ -33,7 +33,7 @@ from representer.estimators.conformal import (
     cross_scores,
     number_scores,
 )
-from representer.estimators.explanation import NETWORK, Explained, Explanation
+from representer.estimators.explanation import NETWORK, Explained, Explanation, scaled
 from representer.estimators.fitting import (
     Examples,
     Inputs,
@@ -300,9 +300,8 @@ class SupervisedEstimator(Estimator):
                 lambda: self.explain_kernel(item, output),  # noqa: B023  (called at once)
                 lambda: here._explain_network(item, output),  # noqa: B023
             )
-            scaled = [term._replace(contribution=term.contribution * scale) for term in parts]
             numbers = score * scale + offset, constant * scale + offset
-            explanations.append(self.explained(item, prediction, *numbers, scaled, k))
+            explanations.append(self.explained(item, prediction, *numbers, scaled(parts, scale), k))
         return explanations
 
     def coverage(self, X: Any, y: Any, *, groups: Any = None) -> Any:
