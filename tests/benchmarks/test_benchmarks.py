@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -99,3 +100,23 @@ def test_a_wrong_kernel_is_not_timed(bench):
     verify.compare("a layer", [torch.ones(3) * (1 + 1e-6)], expected)
     with pytest.raises(SystemExit, match=r"a layer is off by .*: not timed"):
         verify.compare("a layer", [torch.ones(3) * 1.001], expected)
+
+
+def test_options_are_typed_by_their_defaults_and_figures_are_kept(bench, monkeypatch, tmp_path):
+    words = ["script.py", "--data", "folder", "--work", str(tmp_path), "--draws", "3", "--quick"]
+    monkeypatch.setattr(sys, "argv", words)
+    options = {"data": (Path, ""), "draws": (1, ""), "rate": (0.5, ""), "quick": (False, "")}
+    chosen = bench("report").options("About.", is_kept=True, **options)
+    assert (chosen.data, chosen.draws, chosen.rate) == (Path("folder"), 3, 0.5)
+    assert (chosen.quick, chosen.out) == (True, None)
+    assert [chosen.kept("a run", lambda k=k: [k]) for k in range(2)] == [[0], [0]]
+    assert chosen.kept("another", list, is_asked=False) is None
+    assert bench("machine").command().startswith("python script.py --data DIR --work ")
+
+
+def test_means_and_paired_differences_have_the_interval_of_student(bench):
+    report = bench("report")
+    assert report.mean_of([2.0], 1) == "2.0"
+    assert report.mean_of([2, 3, 2], 2, "+") == "+2.33 ± 1.43"  # 4.303 * 0.577 / 3^½
+    assert report.apart([3, 4, 5], [1, 1, 3], 1) == ("+2.3", "+0.9 to +3.8")
+    assert report.apart([3], [1], 1) == ("+2.0", "–")
