@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,16 @@ def layers() -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
         ),
         "RKM-LSTM, 100 units, both directions": (
             nn.RKMLSTM(10, 100, bidirectional=True), sequences(10),
+        ),
+        "RKM-LSTM, 100 units, both directions, lengths": (
+            partial(
+                nn.RKMLSTM(10, 100, bidirectional=True),
+                lengths=torch.arange(STEPS, STEPS - BATCH, -1),
+            ),
+            sequences(10),
+        ),
+        "RKM-LSTM, 100 units, both directions, zoneout": (
+            nn.RKMLSTM(10, 100, bidirectional=True, zoneout=0.1), sequences(10),
         ),
         "RKM-LSTM, 100 units, zoneout": (nn.RKMLSTM(10, 100, zoneout=0.1), sequences(10)),
         'String kernel, decay="input", 650 units': (

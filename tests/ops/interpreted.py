@@ -383,6 +383,35 @@ def wrong_layers(all_of_them: bool) -> Iterator[str]:
                 yield f"{layer} differs without operators on {tuple(inputs.shape)}"
 
 
+def wrong_directions(all_of_them: bool) -> Iterator[str]:
+    """Yield bidirectional layers with lengths and masks that are not one call of a kernel each.
+
+    Zoneout and dropout draw the same numbers with both backends.
+    """
+    torch.manual_seed(0)
+    layers = [
+        RKMCIFG(3, 5, 2, layer_norm=True, bidirectional=True, zoneout=0.2, dropout=0.3),
+        LinearKernelRNN(3, 5, feedback=True, bidirectional=True, variational_dropout=0.2),
+        RAN(3, 65, bidirectional=True, zoneout=(0.1, 0.0), bias=False),
+        RKMLSTM(3, 6, bidirectional=True, weight_drop=0.1, candidate_bias=True),
+    ]
+    for layer, is_training in product(layers if all_of_them else layers[:1], (True, False)):
+        layer.train(is_training)
+        x = torch.randn(4, 3, 3, requires_grad=True)
+        leaves, ways = [x, *layer.parameters()], []
+        for backend in ("triton", "reference"):
+            torch.manual_seed(3)
+            operators = None if backend == "triton" else Op.__call__
+            with use_backend(backend), patch.object(Op, "__call__", operators):
+                output, new = layer(x, lengths=torch.tensor([4, 0, 2]))
+                total = torch.stack([y.square().sum() for y in (output, *new)]).sum()
+                found = torch.autograd.grad(total, leaves, allow_unused=True)
+            ways.append([output, *new, *(g for g in found if g is not None)])
+        for a, b in zip(*ways, strict=True):
+            if not (a - b).abs().max() <= 1e-5 * max(1.0, float(b.abs().max())):
+                yield f"{layer} with lengths is off by {(a - b).abs().max()}"
+
+
 def wrong_grams(all_of_them: bool) -> Iterator[str]:
     """Yield Gram matrices of the string kernel that differ from its dynamic program."""
     from representer.ops import string_gram as place
@@ -440,7 +469,7 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
     others = (
         wrong_descriptions, wrong_chunks, wrong_near_zero, silent_after_a_miss,
         stopped_by_a_driver, sorted_again, partial(wrong_layers, all_of_them),
-        partial(wrong_grams, all_of_them),
+        partial(wrong_directions, all_of_them), partial(wrong_grams, all_of_them),
     )  # fmt: skip
     return checked, [*failures, *(line for other in others for line in other())]
 

@@ -70,6 +70,7 @@ template <class Real> class Backward {
             for (int j = 0; j < N; ++j) acc[r][j] = Vec<Real>{};
         if (later >= 0 && p.cell.seen) {
             const int64_t K = p.cell.seen * H;
+            for (int r = 0; r < M; ++r) fetch(t, first + row + r, group * N * V, N * V);
             const Real* da[M];
             for (int r = 0; r < M; ++r)
                 da[r] = static_cast<const Real*>(p.grad_z) + ((later * p.batch + first + row + r) * G + G - p.cell.seen) * H;
@@ -85,6 +86,21 @@ template <class Real> class Backward {
                 case 4: return receive_rows<4>(t, row, M, group, N, &fed[0][0]);
             }
         receive_rows<0>(t, row, M, group, N, &fed[0][0]);
+    }
+
+    // Ask for what `receive` will read and write of some units, which arrives during the product.
+    REPRESENTER_INLINE void fetch(int64_t t, int64_t b, int64_t unit, int64_t count) const {
+        const int64_t last = unit + count < H ? unit + count : H, before = p.reverse ? t + 1 : t - 1;
+        for (int64_t j = unit; j < last; j += V) {
+            __builtin_prefetch(static_cast<const Real*>(p.grad_output) + t * p.grad_time + b * p.grad_batch + j);
+            __builtin_prefetch(saved(p.cells, t, b, j));
+            if (before >= 0 && before < p.time) __builtin_prefetch(saved(p.cells, before, b, j));
+            for (int64_t k = 0; k < G; ++k) {
+                const int64_t at = ((t * p.batch + b) * G + k) * H + j;
+                __builtin_prefetch(static_cast<const Real*>(p.gates) + at);
+                __builtin_prefetch(static_cast<Real*>(p.grad_z) + at, 1);
+            }
+        }
     }
 
     template <int USUAL> const RepresenterCell& cell_of() const { return USUAL ? USUAL_CELLS[USUAL] : p.cell; }

@@ -17,6 +17,7 @@ namespace REPRESENTER_ISA {
 // to whole vectors.
 template <class Real> class Forward {
     static constexpr int V = Lanes<Real>::n, MOST_GATES = 4;
+    static constexpr int64_t MANY = 128;  // units; below, the processor itself loads what comes next
 
   public:
     __attribute__((noinline)) Forward(const RepresenterForward& args, int64_t first, int64_t last)
@@ -118,6 +119,9 @@ template <class Real> class Forward {
                 const int count = H - unit < V ? int(H - unit) : V;
                 for (int r = 0; r < M; ++r)
                     for (int g = 0; g < G; ++g) acc[r][block * G + g] += load(x[r] + g * H + unit, count);
+                if (H >= MANY)  // those of the next group arrive during the product
+                    for (int r = 0; r < M; ++r)
+                        for (int g = 0; g < G; ++g) __builtin_prefetch(x[r] + g * H + unit + (BLOCKS + 1) * V - 1);
             }
         if constexpr (R == G) {  // one loop, compiled once, for both products
             for (int of_h = p.input_weight ? 0 : 1; of_h < (p.cell.seen ? 2 : 1); ++of_h) {

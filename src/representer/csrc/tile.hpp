@@ -189,14 +189,15 @@ __attribute__((noinline)) void pack_columns(const Real* weight, int64_t K, int64
     });
 }
 
+inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
 // Return the panel width in vectors, chosen to leave few lanes idle.
 template <class Real> inline int vectors_of(int64_t outputs) {
     const int64_t vectors = (outputs + Lanes<Real>::n - 1) / Lanes<Real>::n;
     if (vectors <= 4) return int(vectors);
-    return vectors <= 9 && vectors % 4 && vectors % 3 == 0 ? 3 : 4;
+    return round_up(vectors, 3) < round_up(vectors, 4) ? 3 : 4;
 }
 
-inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace REPRESENTER_ISA
 }  // namespace representer

@@ -72,7 +72,7 @@ def real(x: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return x
     is_real = torch.arange(x.shape[0], device=x.device)[:, None] < lengths
-    return torch.where(is_real[:, :, None], x, 0.0)
+    return torch.where(is_real.view(*x.shape[:2], *[1] * (x.dim() - 2)), x, 0.0)
 
 
 def add_rows(sums: Tensor, index: Tensor, rows: Tensor) -> Tensor:

@@ -79,6 +79,29 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
     return output, cls._make(new)
 
 
+def is_joint(steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor) -> bool:
+    """Return True if one kernel of Triton runs both directions of a layer."""
+    step, operands = steps[0]
+    shape = 2, x.shape[1], h0.shape[2]
+    return (
+        is_plain(x, "triton")
+        and all(is_ready(state, shape, x) for state in (h0, c0))
+        and all(step.fits(x.shape[2], x, operands) for step, operands in steps)
+        and step.runs_both(operands, x, h0[0])
+    )
+
+
+def joint_call(
+    steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run both directions of a layer, for which `is_joint` is True: states are ``(2, B, H)``."""
+    weights = tuple(tensor for _, operands in steps for tensor in operands)
+    if torch.is_grad_enabled() and torch._C._any_requires_grad(x, h0, c0, *weights):
+        plan = steps, h0, c0, RecurrentState, 2, "triton", 2
+        return _Call.apply(plan, x, h0, c0, *weights)  # type: ignore[return-value]
+    return _run("triton", steps, x, h0, c0, 2, keep=False)[:3]
+
+
 def _run(
     backend: str, steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, directions: int, *,
     keep: bool,

@@ -20,7 +20,7 @@ from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
 from representer.nn.checks import check_probability
 from representer.nn.has_kernel import HasKernel
-from representer.nn.recurrent.core_calls import CoreSteps, weight
+from representer.nn.recurrent.core_calls import CoreSteps, is_joint, joint_call, weight
 from representer.nn.recurrent.filters import (
     FilterBank,
     WaveletFilters,
@@ -133,7 +133,7 @@ class CellDirection(NamedTuple):
         if not state:
             return self._at_once(z, input_weight, lengths), (), new_window
         h0, c0 = state
-        hold = self._hold(*z.shape[:2])
+        hold = self.hold(*z.shape[:2])
         if hold is None and self.psi is None and self.norm is None and _is_elementwise(self.cell):
             output, h, c = self._elementwise(z, input_weight, h0, c0, lengths, reverse)
         else:
@@ -229,7 +229,14 @@ class CellDirection(NamedTuple):
         products = F.linear(z, input_weight.flatten(0, 1), bias).to(input_weight.dtype)
         return products.unflatten(-1, input_weight.shape[:2])
 
-    def _hold(self, time: int, batch: int) -> Tensor | None:
+    def operands(self, lengths: Tensor | None) -> StepOperands:
+        """Return the operands of a call without operators, but for what zoneout holds."""
+        bias, weight = (None if x is None else x.flatten(0, 1) for x in (self.bias, self.weight))
+        static, norm = self.static, self.norm
+        return StepOperands(self.filters[0], bias, weight, static, norm, lengths=lengths)
+
+    def hold(self, time: int, batch: int) -> Tensor | None:
+        """Return what zoneout keeps of cells and outputs ``(2, T, B, H)``; None without."""
         if not any(self.zoneout):
             return None
         holds = self.like.new_tensor(self.zoneout)[:, None, None, None]
@@ -634,6 +641,21 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
             self.psi, self.zoneout, self.training, self.recompute_gates,
             self._own("input_layer", k), self.any_parameter(),
         )  # fmt: skip
+
+    def _together(
+        self, runs: list[CellDirection], x: Tensor, state: tuple[Tensor, ...],
+        lengths: Tensor | None, /,
+    ) -> tuple[Tensor, ...] | None:  # fmt: skip
+        bank, step = runs[0].bank, Step(self.cell, self.hidden_size)
+        is_usual = bank.is_plain and not bank.reach and self.stride == 1 and step.is_known
+        if not is_usual or not state or self.psi is not None or not self.runs_on_core:
+            return None
+        steps = tuple((step, run.operands(lengths)) for run in runs)
+        if not is_joint(steps, x, *state):
+            return None
+        holds = [run.hold(*x.shape[:2]) for run in runs]
+        pairs = zip(steps, holds, strict=True)
+        return joint_call(tuple((s, of._replace(hold=hold)) for (s, of), hold in pairs), x, *state)
 
     def _filters(self, k: int) -> tuple[Tensor, ...]:
         return tuple(self._own(name, k) for name in self.banks[k].names)

@@ -50,6 +50,7 @@ from representer.ops.common import (
     on_host,
     wrong_device,
 )
+from representer.ops.rkm_scan import short_backend
 
 # Input checks and packing of sequence layers.
 
@@ -477,6 +478,15 @@ class SequenceLayer(SuggestsArguments, nn.Module):
     def _reset_direction(self, k: int) -> None:
         raise NotImplementedError
 
+    def _together(
+        self, runs: list[Any], x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None, /
+    ) -> tuple[Tensor, ...] | None:
+        """Run both directions of a layer by one kernel, or return None if there is none.
+
+        State and new state have the shape ``(2, B, H)``.
+        """
+        return None
+
     def _watch(self, x: Tensor, state: Any, /) -> None:
         """Warn about the state of a training layer; the default does nothing."""
 
@@ -507,9 +517,17 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             if self.variational_dropout:  # one mask for all steps of a sequence
                 kept = F.dropout(torch.ones_like(x[:1]), self.variational_dropout, self.training)
                 x = x * kept
-            outputs = []
+            outputs, first = [], layer * self.num_directions
+            if self.bidirectional and short_backend(x) == "triton":
+                runs = [self._direction(first + d) for d in range(2)]
+                of_layer = tuple(field[first : first + 2] for field in fields)
+                if (joint := self._together(runs, x, of_layer, lengths)) is not None:
+                    x, *after = joint
+                    new_fields += zip(*after, strict=True)
+                    new_windows += windows[first : first + 2]
+                    continue
             for d in range(self.num_directions):
-                k = layer * self.num_directions + d
+                k = first + d
                 before, run = tuple(field[k] for field in fields), self._direction(k)
                 output, after, window = run(x, before, windows[k], lengths, bool(d))
                 outputs.append(output)

@@ -12,7 +12,7 @@ from torch._C._functorch import maybe_current_level  # pyright: ignore
 from representer import functional
 from representer.functional.rkm import EPS, Cell
 from representer.ops import core, gpu, structs
-from representer.ops.common import input_products, is_forward_mode, may_need_gradient
+from representer.ops.common import FEW_ROWS, input_products, is_forward_mode, may_need_gradient
 from representer.ops.core import padded
 from representer.ops.op import Backend, Op, allows, chosen_backend
 from representer.ops.rkm_scan import reference
@@ -219,6 +219,8 @@ class StepOperands(NamedTuple):
     weight: Tensor | None  # (R·H, H)
     static: Tensor | None  # (2, H)
     norm: Tensor | None  # (2, H)
+    hold: Tensor | None = None  # (2, T, B, H)
+    lengths: Tensor | None = None  # (B,)
 
 
 class Step:
@@ -235,10 +237,13 @@ class Step:
         self.template = structs.ForwardStruct(
             core.cell_struct(cell), 1, 0, units, 0, False, 1, epsilon=EPS
         )
+        self.backward_template = structs.BackwardStruct(
+            core.cell_struct(cell), 1, 0, units, epsilon=EPS
+        )
 
     def fits(self, features: int, like: Tensor, operands: StepOperands) -> bool:
         """Return True if a kernel may read these operands; nothing else protects its memory."""
-        input_weight, bias, weight, static, norm = operands
+        input_weight, bias, weight, static, norm, *_ = operands
         units = self.units
         return (
             is_ready(input_weight, (self.gates * units, features), like)
@@ -257,7 +262,7 @@ class Step:
 
     def struct(self, operands: StepOperands) -> Any:
         """Return the arguments of a step without input, output and state."""
-        input_weight, bias, weight, static, norm = operands
+        input_weight, bias, weight, static, norm, *_ = operands
         s = structs.ForwardStruct.from_buffer_copy(self.template)
         s.features = s.x_batch = input_weight.shape[1]
         s.input_weight = input_weight.data_ptr()
@@ -306,6 +311,9 @@ class Step:
         state and each operand.
         """
         output, gates, cells, fresh = kept
+        is_bare = operands.norm is None and not needs[5]
+        if backend == "cpp" and is_bare and len(output) * output.shape[1] <= FEW_ROWS:
+            return self._few_gradients(operands, x, h0, c0, kept, grad, needs)
         p, none = self._full(operands, x, h0, c0, operands.bias), (None,) * 3
         requested = [name for name, of in (("z", needs[0]), ("static", needs[5])) if of]
         results = Results(output, *none[:2], gates, cells, fresh)  # type: ignore[arg-type]
@@ -319,8 +327,40 @@ class Step:
             for name, x in (("input_weight", operands.input_weight), ("weight", operands.weight))
         )
         bias = None if operands.bias is None else by_name["bias"].flatten()[-len(operands.bias) :]
-        rest = by_name.get("static"), by_name.get("norm")
+        rest = by_name.get("static"), by_name.get("norm"), None, None
         return by_name.get("z"), by_name["h0"], by_name["c0"], of_input, bias, of_weight, *rest
+
+    def _few_gradients(
+        self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
+        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...],
+    ) -> tuple[Tensor | None, ...]:  # fmt: skip
+        """Return what `gradients` does for few rows, of which the calls of torch take the time.
+
+        No operand has to be checked or copied: `fits` did, and the core wrote the others.
+        """
+        input_weight, bias, weight, static, *_ = operands
+        (output, gates, cells, _), (upstream, grad_h, grad_c) = kept, grad
+        (time, batch, _), seen = output.shape, self.seen * self.units
+        upstream = upstream if upstream.stride(2) == 1 else upstream.contiguous()
+        dz, to_h, to_c = (torch.empty_like(tensor) for tensor in (gates, h0, c0))
+        s = structs.BackwardStruct.from_buffer_copy(self.backward_template)
+        s.time, s.batch, s.threads = time, batch, core.threads()
+        s.grad_output, s.grad_time, s.grad_batch = upstream.data_ptr(), *upstream.stride()[:2]
+        s.grad_h, s.grad_c, s.out = grad_h.data_ptr(), grad_c.data_ptr(), output.data_ptr()
+        s.gates, s.cells, s.h0, s.c0 = (y.data_ptr() for y in (gates, cells, h0, c0))
+        s.weight, s.gate_values = core.pointer(weight), core.pointer(static)
+        s.grad_z, s.extra_h, s.grad_c0 = dz.data_ptr(), to_h.data_ptr(), to_c.data_ptr()
+        core.call("rkm_backward", gates.dtype, s)
+        flat, of_weight = dz.view(time * batch, -1), None
+        if weight is not None:
+            before = h0 if time == 1 else torch.cat((h0[None], output[:-1])).flatten(0, 1)
+            of_weight = flat[:, -seen:].t() @ before
+            if needs[1]:
+                to_h.addmm_(flat[:batch, -seen:], weight)
+        of_input = flat.t() @ x.reshape(time * batch, -1)
+        of_bias = None if bias is None else flat.sum(0)[-len(bias) :]
+        of_x = core.product(flat, input_weight).view(x.shape) if needs[0] else None
+        return of_x, to_h, to_c, of_input, of_bias, of_weight, None, None, None, None
 
     def scan(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, reverse: bool = False
@@ -328,8 +368,8 @@ class Step:
         """Run the operator on the operands of a call."""
         p = self._full(operands, x, h0, c0, self._all_biases(operands.bias))
         return rkm_scan(
-            p.z, p.weight, h0, c0, cell=p.cell, static=p.static, norm=p.norm,
-            input_weight=p.input_weight, bias=p.bias, reverse=reverse,
+            p.z, p.weight, h0, c0, cell=p.cell, static=p.static, norm=p.norm, hold=p.hold,
+            lengths=p.lengths, input_weight=p.input_weight, bias=p.bias, reverse=reverse,
         )  # fmt: skip
 
     def run(
@@ -341,7 +381,8 @@ class Step:
         p = p if keep else p._replace(keep=NOTHING)
         shape = (*x.shape[:2], *h0.shape[:-2], self.units)
         cells, nothing = x.new_empty(shape if keep else 0), x.new_empty(0)
-        fresh = x.new_empty(shape) if keep and p.norm is not None else nothing
+        has_fresh = keep and not (p.norm is None and p.hold is None)
+        fresh = x.new_empty(shape) if has_fresh else nothing
         new = Results(x.new_empty(shape), h, c, nothing, cells, fresh)
         return self.op.backends[backend].forward(p, new)
 
@@ -351,9 +392,10 @@ class Step:
         if forth.bias is not None and (missing := self.gates * self.units - len(forth.bias)):
             zero = forth.bias.new_zeros(missing)
             pairs[1] = zero, forth.bias, zero, back.bias
-        joined: list[Any] = [None if x[0] is None else torch.cat(x) for x in pairs]
+        joined: list[Any] = [None if x[0] is None else torch.cat(x) for x in pairs[:5]]
         static, norm = (None if x is None else x.view(2, 2, -1) for x in joined[3:])
-        return StepOperands(joined[0], joined[1], joined[2], static, norm)
+        hold = None if forth.hold is None else torch.stack(pairs[5], dim=3)
+        return StepOperands(*joined[:3], static, norm, hold, forth.lengths)
 
     def apart(self, operands: StepOperands, grads: tuple[Tensor | None, ...]) -> Iterator[Any]:
         """Yield the gradients of the operands of each direction from those of `both`."""
@@ -379,14 +421,15 @@ class Step:
     def _full(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, bias: Tensor | None
     ) -> Operands:
-        input_weight, _, weight, static, norm = operands
+        input_weight, _, weight, static, norm, hold, lengths = operands
         units = self.units
         input_weight = input_weight.view(len(input_weight) // units, units, -1)
         shape = (*h0.shape[:-2], self.seen, units, units)
         weight = None if weight is None else weight.view(shape)
         return Operands(
-            x, input_weight, bias, weight, h0, c0, static, norm, None, None, self.cell, False, ALL
-        )
+            x, input_weight, bias, weight, h0, c0, static, norm, hold, lengths, self.cell, False,
+            ALL,
+        )  # fmt: skip
 
     def _biased(self, bias: Tensor) -> int:
         return min(len(bias) // self.units, self.gates)

@@ -59,6 +59,15 @@ def _tiles(weight, units, R: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexp
 
 
 @triton.jit
+def _place(lengths, time, units, BLOCK: tl.constexpr, DIRECTIONS: tl.constexpr):
+    """Return what `place` does, of a sequence that has a program for each direction."""
+    if lengths is not None:
+        row = tl.program_id(0)
+        lengths += row // DIRECTIONS - row
+    return place(lengths, time, units, BLOCK)
+
+
+@triton.jit
 def _place_of_direction(row, unit, batch, units, DIRECTIONS: tl.constexpr):
     """Return the direction of a program, and where its units are in a state."""
     direction = row % DIRECTIONS
@@ -125,7 +134,7 @@ def _forward(
 ):  # fmt: skip
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
-    row, unit, steps, length = place(lengths, time, units, BLOCK)
+    row, unit, steps, length = _place(lengths, time, units, BLOCK, DIRECTIONS)
     is_unit, at, stride = unit < units, row * units + unit, tl.cast(batch, tl.int64) * units
     direction, of_state = _place_of_direction(row, unit, batch, units, DIRECTIONS)
     of_pair = direction * 2 * units
@@ -190,7 +199,7 @@ def _backward(
 ):  # fmt: skip
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
-    row, unit, steps, length = place(lengths, time, units, BLOCK)
+    row, unit, steps, length = _place(lengths, time, units, BLOCK, DIRECTIONS)
     is_unit, at, stride = unit < units, row * units + unit, tl.cast(batch, tl.int64) * units
     direction, of_state = _place_of_direction(row, unit, batch, units, DIRECTIONS)
     of_pair = direction * 2 * units
