@@ -395,7 +395,8 @@ class Step:
         joined: list[Any] = [None if x[0] is None else torch.cat(x) for x in pairs[:5]]
         static, norm = (None if x is None else x.view(2, 2, -1) for x in joined[3:])
         hold = None if forth.hold is None else torch.stack(pairs[5], dim=3)
-        return StepOperands(*joined[:3], static, norm, hold, forth.lengths)
+        of_input, of_bias, of_h = joined[:3]
+        return StepOperands(of_input, of_bias, of_h, static, norm, hold, forth.lengths)
 
     def apart(self, operands: StepOperands, grads: tuple[Tensor | None, ...]) -> Iterator[Any]:
         """Yield the gradients of the operands of each direction from those of `both`."""
