@@ -38,7 +38,6 @@ REACHED = {
     "src/representer/explain/checks.py",
     "src/representer/kernels/examples.py", "src/representer/nn/has_kernel.py",
     "src/representer/tasks/graph_options.py", "src/representer/tasks/sequence_options.py",
-    "src/representer/tasks/series_options.py",
     "src/representer_papers/kbdnn2018/pictures.py",
     "src/representer_papers/rkm2019/language.py", "src/representer_papers/rkm2019/published.py",
     "src/representer_papers/string_graph2017/language.py",

@@ -205,3 +205,30 @@ def test_what_a_stream_cannot_do_is_named():
     for values in ([1.0, 2.0], np.inf):
         with pytest.raises(DataError, match="for each of 1 channels"):
             stream.step(values)
+
+
+def test_a_network_starts_from_the_filters_of_the_kernel():
+    X, y = drawn()
+    options = {**QUIET, **TINY, "answer": "network", "epochs": 1, "lr": 1e-12}
+    model = SeriesClassifier(**options, dilation=1).fit(X, y)
+    taps = model.network_.cell.filters()["candidate"].numpy()
+    signs = np.sort(np.sign(taps[np.abs(taps).sum(2) > 1e-6]), axis=1)
+    assert len(signs) == len(taps)  # each reads one channel
+    assert all(row.tolist() in ([-1.0] * 6 + [1.0] * 3, [1.0] * 9) for row in signs)
+    np.testing.assert_allclose(model.network_.cell.filters()["output"].numpy(), taps, atol=1e-6)
+    assert np.abs(model.network_.cell.biases()["output"].numpy()).max() > 0
+    plain = SeriesClassifier(**options, initial="random").fit(X, y)
+    assert np.abs(plain.network_.cell.filters()["candidate"].numpy() - taps).max() > 0.01
+    short = SeriesClassifier(**options, filter_length=5).fit(X, y)  # no room for nine taps
+    assert short.network_.config.dilation == 1
+    with pytest.raises(ArgumentError, match="filter_length is 5; expected 9 or more"):
+        SeriesClassifier(**options, filter_length=5, initial="kernel").fit(X, y)
+    with pytest.raises(ArgumentError, match="initial is"):
+        SeriesClassifier(**options, initial="ones").fit(X, y)
+
+
+def test_a_regressor_with_gaps_in_its_targets_starts_from_filters_too():
+    X, _ = drawn()
+    y = np.array([[np.nan if row % 5 == 0 else one[-1].mean(), row] for row, one in enumerate(X)])
+    model = SeriesRegressor(**{**QUIET, **TINY}, answer="both", filter_length=11).fit(X, y)
+    assert np.isfinite(model.predict(X[:3])).all()

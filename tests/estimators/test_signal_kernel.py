@@ -226,3 +226,21 @@ def test_channels_with_names_are_named():
     assert shown.get((0, 2), "Fz and Pz") == "Fz and Pz"
     with pytest.raises(ValueError, match="2 names of 3 channels"):
         signal.SignalInputs(model.inputs_.standardization, 3, ("Fz", "Cz"))
+
+
+def test_what_an_event_evokes_is_told_by_the_waveform():
+    """Both classes have the same spectrum: one is the other turned over."""
+    rng, bump = np.random.default_rng(0), np.exp(-(((np.arange(100) - 40) / 8) ** 2))
+    y = rng.permutation(np.repeat([0, 1], 40))
+    X = rng.normal(size=(80, 2, 100))
+    X[:, 1] += 1.5 * np.where(y == 1, 1, -1)[:, None] * bump
+    model = SignalClassifier(sampling_rate=100, answer="kernel", random_state=0, verbose=0)
+    model.fit(X[:60], y[:60])
+    assert "waveform" in model.kernel_.views
+    assert model.score(X[60:], y[60:]) > 0.9
+    for one in model.explain(X[60:]):
+        total = one.baseline + sum(c.contribution for c in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-6)
+    best = model.explain(X[60:61])[0].contributions[0]
+    assert best.what.startswith("waveform, 0.")
+    assert best.what.endswith(" s, channel 1")

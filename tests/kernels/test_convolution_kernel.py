@@ -240,3 +240,31 @@ def test_it_is_cloned_with_its_module_and_checks_its_arguments():
     with pytest.raises(ShapeError, match="the result of embed has shape"):
         Embedded(StringKernel(), torch.nn.Flatten(0))([torch.ones(2, 2)])
     assert Embedded(StringKernel(), RKM(3, 4)).repeats is False
+
+
+def test_the_strongest_filters_are_those_of_the_largest_share_with_outputs_of_deviation_1():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(2, steps)).astype(np.float32) for steps in (60, 90, 80, 70)]
+    kernel = ConvolutionKernel(10_000, ("share",)).fit(X)
+    bank = kernel.banks_[1]
+    coefficients = np.zeros((1, kernel.width))
+    start = kernel.banks_[0].thresholds.size
+    width, mean = bank.thresholds.shape[1], len(bank.filters) - 1  # the last ones are means
+    for place, (row, value) in enumerate(((5, 1000.0), (mean, 1.0))):
+        own = slice(start + row * width, start + (row + 1) * width)
+        coefficients[0, own] = value * (1 + (np.arange(width) == place))
+    dilation, taps, thresholds = kernel.strongest(X, coefficients, 2)
+    assert (dilation, taps.shape) == (bank.dilation, (2, 2, 9))
+    for k, row in enumerate((5, mean)):
+        channel = bank.channels[row]
+        assert not taps[k, 1 - channel].any()
+        outputs = np.concatenate([
+            np.correlate(np.pad(x[channel], 4 * dilation), np.kron(taps[k, channel],
+                         np.eye(1, dilation)[0])[: 8 * dilation + 1], "valid") for x in X
+        ])  # fmt: skip
+        assert np.square(outputs).mean() == pytest.approx(1, rel=1e-4)
+        ratio = bank.thresholds[row, k] / thresholds[k]
+        raw = np.sort(taps[k, channel] * ratio)
+        expected = [1 / 9] * 9 if row == mean else [-1] * 6 + [2] * 3
+        np.testing.assert_allclose(raw, expected, rtol=1e-4)
+    assert kernel.strongest(X, coefficients, 2, dilation=1)[0] == 1

@@ -148,3 +148,19 @@ def test_windows_of_another_shape_are_refused():
         model.transform(WINDOWS[:, :2])
     with pytest.raises(ShapeError, match=r"expected \(windows, channels, samples\)"):
         model.transform(WINDOWS[0])
+
+
+def test_a_waveform_is_the_means_of_equal_spans_of_each_channel():
+    model = kernel(views=("waveform",)).fit(WINDOWS)
+    features = model.read(WINDOWS[:, :, :64]).views["waveform"]
+    short = WINDOWS[:, :, :64] - WINDOWS[:, :, :64].mean(2, keepdims=True)
+    expected = short.reshape(6, 3, 32, 2).mean(3).reshape(6, -1)
+    np.testing.assert_allclose(features, expected, atol=1e-6)
+    assert model.width == 3 * 32
+    one = model.features()[33]
+    assert (one.channels, one.part, one.name) == ((1,), "mean", "waveform, 0.031 to 0.062 s")
+    tokens, arrays = model.fitted()
+    again = kernel().restore(tokens, arrays)
+    assert np.array_equal(again.transform(WINDOWS), model.transform(WINDOWS))
+    few = kernel(views=("waveform",)).read(WINDOWS[:, :, :30]).views["waveform"]
+    assert few.shape == (6, 3 * 30)  # a span has a sample at least

@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 from representer.data.graphs import read_graph_file
-from representer.errors import DataError, KindError
-from representer.estimators import GraphClassifier, MoleculeRegressor, SignalClassifier
+from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators import (
+    GraphClassifier,
+    MoleculeRegressor,
+    SeriesClassifier,
+    SignalClassifier,
+)
 from representer.estimators.graph_inputs import PlainGraph
 from representer.serving import Limits, ServedModel
 
@@ -176,3 +181,26 @@ def test_a_model_is_loaded_again_by_another_process(text_run: Path) -> None:
     again = pickle.loads(pickle.dumps(model))
     assert again.describe() == model.describe()
     assert again.predict(["good"]) == model.predict(["good"])
+
+
+@pytest.mark.parametrize("standardize", ["training", "series"])
+def test_a_stream_of_steps_equals_the_whole_series(tmp_path: Path, standardize: str) -> None:
+    X = windows()
+    estimator = SeriesClassifier(
+        num_features=500, standardize=standardize, random_state=0, verbose=0
+    ).fit(X, ["slow", "fast"] * 10)
+    model = served(estimator, tmp_path / "run")
+    if standardize == "series":
+        with pytest.raises(ArgumentError, match="standardize"):
+            model.stream()
+        return
+    step = model.stream()
+    assert step([None, None]) == {"prediction": None}
+    step = model.stream()
+    for values in X[0].T.tolist():
+        entry = step(values)
+    expected = estimator.predict_proba(X[:1])[0]
+    assert [*entry["probabilities"].values()] == pytest.approx(expected, abs=1e-6)
+    for part in ("word", [1.0], [1.0, [2.0]]):
+        with pytest.raises(DataError, match="channel"):
+            step(part)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from representer.estimators import SeriesClassifier
+from representer.tasks.options import Streaming
 from representer.tasks.sequence import MOTIF, reads
-from representer.tasks.series import _distances, resampled, waves
+from representer.tasks.series import FLOW, _distances, resampled, waves
+from representer.tasks.series_options import SeriesReading
 
 
 def test_the_demo_has_the_motif_in_every_other_sequence():
@@ -46,3 +50,19 @@ def test_series_are_resampled_by_interpolation():
 def test_the_demo_has_both_classes_in_equal_numbers():
     labels = waves(10).labels
     assert labels.count("bump") == labels.count("none") == 5
+
+
+def test_a_run_reads_series_step_by_step(tmp_path):
+    lines = ["a," + ",".join(map(str, range(9))), "b," + ",".join(map(str, range(9, 0, -1)))] * 8
+    (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
+    config = FLOW.declared.config(
+        data=str(tmp_path / "data.csv"), out=str(tmp_path / "run"), num_features=300, threads=1
+    )
+    FLOW.fit(config)
+    output, reading = tmp_path / "p.csv", SeriesReading()
+    FLOW.predict(tmp_path / "run", tmp_path / "data.csv", output, reading, Streaming(stream=True))
+    rows = [line.split(",") for line in output.read_text().splitlines()]
+    assert rows[0] == ["series", "step", "prediction", "probability_a", "probability_b"]
+    assert len(rows) == 1 + 16 * 9
+    whole = SeriesClassifier.load(tmp_path / "run").predict_proba([np.arange(9.0)])[0]
+    assert [float(value) for value in rows[9][3:]] == pytest.approx(whole, abs=1e-6)

@@ -369,6 +369,7 @@ class SequenceKernelParameters(SequenceParameters):
 # Parameters of `SeriesClassifier` and `SeriesRegressor`. Free of torch, see `parameters`.
 
 OF_SERIES = ("training", "series", "none")
+OF_FILTERS = ("random", "kernel")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -389,7 +390,15 @@ class SeriesParameters(TargetParameters):
     )
     cell: str = option("gated-cnn", "cell of the network; `representer cells` lists them")
     filter_length: int = option(9, "filter length of the network in steps")
-    dilation: int = option(1, "steps between two slots of such a filter")
+    dilation: int | None = option(
+        None, "steps between two slots of such a filter (default: 1, or those of the kernel's)"
+    )
+    initial: str | None = option(
+        None,
+        "filters of the network before training: random, or those of the kernel with the largest "
+        "share of its scores (default: kernel, if filters have 9 steps or more)",
+        choices=OF_FILTERS,
+    )
     hidden_size: int = option(64, "units of the cell")
     num_layers: int = option(2, "number of layers")
     dropout: float = option(0.1, "dropout before the last layer")
@@ -399,11 +408,12 @@ class SeriesParameters(TargetParameters):
 
     def check(self) -> None:
         super().check()
-        require_integers(
-            self, 1, "num_features", "filter_length", "dilation", "hidden_size", "num_layers"
-        )
+        require_integers(self, 1, "num_features", "filter_length", "hidden_size", "num_layers")
+        require_integers(self, 1, "dilation", is_none_allowed=True)
+        is_long = self.initial != "kernel" or self.filter_length >= 9
+        require(self, "filter_length", is_long, "9 or more with initial='kernel'")
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
-        require_choices(self, standardize=OF_SERIES)
+        require_choices(self, standardize=OF_SERIES, initial=(None, *OF_FILTERS))
 
 
 # Parameters of the estimators of graphs and of molecules. Free of torch, see `parameters`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,13 +24,15 @@ from representer.estimators.explanation import (
     Places,
 )
 from representer.estimators.fitting import Inputs
+from representer.estimators.kernel_machine import fit_machine
 from representer.estimators.parameters import SeriesParameters
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
-from representer.estimators.targets import centered, columns_of
+from representer.estimators.targets import centered, columns_of, known_values
 from representer.explain import MemoryLedger, stack_readout
 from representer.kernels.convolution_kernel import (
     EXCESS,
     SHARE,
+    TAPS,
     VALUES,
     ConvolutionKernel,
     ConvolutionStream,
@@ -39,9 +41,12 @@ from representer.kernels.convolution_kernel import (
 from representer.kernels.sequences import as_sequence, has_columns
 from representer.models.sequence_classifier import SeriesNetwork, SeriesNetworkConfig
 from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.storage.run import RunFolder
+from representer.training import generators
 
 Series = NDArray[np.float64]
 POINTS, TRACES = 500, 4  # samples and channels of a picture, at most
+_STARTING = 1000  # series of the kernel machine whose filters a network starts from
 _MOST = 400_000  # contributions of an explanation; of longer series, successive steps are joined
 
 
@@ -222,7 +227,8 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
         names = {field.name for field in fields(SeriesParameters)} & {
             field.name for field in fields(SeriesNetworkConfig)
         }
-        chosen = {name: getattr(self, name) for name in names}
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in names}
+        chosen["dilation"] = self.dilation or 1  # `_started` may choose another one
         return SeriesNetworkConfig(inputs.num_channels, width, **chosen)
 
     def _require_sizes(self, config: SeriesNetworkConfig) -> None:
@@ -236,6 +242,44 @@ class SeriesHalves(SeriesParameters, SupervisedEstimator):
 
     def _new_kernel(self, candidate: int = -1) -> ConvolutionKernel:
         return ConvolutionKernel(self.num_features, self.candidates[candidate])
+
+    def fit_parts(self, run: RunFolder, network: Any, parts: Any, seed: int, **more: Any) -> Any:
+        """Train both halves, see `halves.fit_parts`; the network starts as `initial` says."""
+        is_long = self.initial is None and self.filter_length >= TAPS
+        if network is not None and not self.warm_start and (is_long or self.initial == KERNEL):
+            network = self._started(network, parts["train"], seed)
+        return super().fit_parts(run, network, parts, seed, **more)
+
+    def _started(self, network: Any, train: Any, seed: int) -> Any:
+        """Return a network with filters of a kernel machine in its first layer.
+
+        Their dilation is that of both layers. The output gate of a cell that has one opens where
+        the output of the filter exceeds its threshold, as a share counts it.
+        """
+        rows, values = known_values(self.target_, train[1], 0)
+        some = np.unique(np.linspace(0, len(rows) - 1, _STARTING).astype(np.int64))
+        column, kernel = columns_of(self.target_)[0], self._new_kernel(0)
+        series, config = self.inputs_.encode([train[0][i] for i in rows[some]]), network.config
+        parts = kernel.read(series), values[some], len(some), None
+        machine, _ = fit_machine([kernel], column, *parts, self.penalties)
+        dilation, filters, thresholds = machine.kernel.strongest(
+            series, machine.coefficients, config.hidden_size, self.dilation
+        )
+        with generators.initializing(seed):
+            network = self._make(replace(config, dilation=dilation))
+        cell: Any = network.cell
+        count, gates = len(filters), cell.cell.gates
+        with torch.no_grad():
+            # the newest slot first, as the last tap
+            taps = torch.from_numpy(filters[:, :, ::-1].copy()).transpose(1, 2).flatten(1)
+            weight = cell.weight_ih_l0.unflatten(0, (len(gates), -1))
+            weight[gates.index("candidate"), :count, : taps.shape[1]] = taps
+            weight[:, :count, taps.shape[1] :] = 0.0
+            if "output" in gates:
+                weight[gates.index("output"), :count, : taps.shape[1]] = taps
+                gate = cell.bias_l0.view(-1, config.hidden_size)[-1]
+                gate[:count] = -torch.from_numpy(thresholds)
+        return network
 
     def leaves_one_out(self, count: int) -> bool:
         """Return True: views and penalty are chosen by ridge regressions without each series."""

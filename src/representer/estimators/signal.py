@@ -38,6 +38,7 @@ from representer.kernels.cross_spectral_kernel import (
     OF_SUBJECTS,
     POWER,
     VIEWS,
+    WAVEFORM,
     CrossSpectralKernel,
     Recentering,
     Spectra,
@@ -328,6 +329,7 @@ def _window(one: Any, row: int) -> NDArray[Any]:
     return array
 
 
+_VIEWS = (*VIEWS, WAVEFORM)
 _MOST_VALUES = 2**26  # of cross-spectral matrices in memory; beyond, power alone is compared
 
 
@@ -335,8 +337,9 @@ class SignalClassifier(SignalParameters, Classifier):
     """A classifier of windows of a multichannel signal.
 
     Two parts predict together: a linear model on the power and the coupling of the channels in each
-    frequency band (`CrossSpectralKernel`), and a network in which wavelet filters feed a recurrent
-    cell (L19 section 6) and one linear layer classifies the mean and the power of its outputs. X is
+    frequency band, on the waveform, or on all of them (`CrossSpectralKernel`), and a network in
+    which wavelet filters feed a recurrent cell (L19 section 6) and one linear layer classifies the
+    mean and the power of its outputs. X is
     an array ``(N, C, T)``, a sequence of arrays ``(C, T)`` of one shape, or MNE's ``Epochs``, which
     give the sampling rate and the names of the channels, too. Pass subjects as `groups`:
     validation, and the cross-validation that chooses the kernel's features and its C, hold out
@@ -491,19 +494,19 @@ class SignalClassifier(SignalParameters, Classifier):
         return CrossSpectralKernel(self.sampling_rate_, views=views)
 
     def kernel_candidates(self, objects: Spectra) -> list[CrossSpectralKernel]:
-        kept_views = tuple(objects.views)
-        choices = [(view,) for view in kept_views] + ([kept_views] if len(kept_views) > 1 else [])
+        choices = [(view,) for view in objects.views]
+        choices += [views for views in (VIEWS, _VIEWS) if {*views} <= {*objects.views}]
         return [self._new_kernel(views) for views in choices]
 
     def kernel_objects(self, objects: Any) -> Spectra:
         windows = np.asarray(self.inputs_.encode(np.asarray(objects)))
         if self.machines_:
             views = {view for machine in self.machines_ for view in machine.kernel.views}
-            spectra = self._new_kernel([view for view in VIEWS if view in views]).read(windows)
+            spectra = self._new_kernel([view for view in _VIEWS if view in views]).read(windows)
         else:
             features = len(BANDS) * windows.shape[1] ** 2
             is_small = len(windows) * features <= _MOST_VALUES
-            spectra = self._new_kernel(VIEWS if is_small else (POWER,)).read(windows)
+            spectra = self._new_kernel(_VIEWS if is_small else (POWER,)).read(windows)
         if not self.recenter:
             return spectra
         names, moments = self._known or ({}, {})
@@ -608,13 +611,13 @@ class SignalClassifier(SignalParameters, Classifier):
         objects = self.kernel_objects(one[None])
         coefficients, constant = machine.centered(output)
         values = machine.kernel.transform(objects)[0] * coefficients
-        sums: dict[tuple[Any, tuple[int, ...]], float] = {}  # over the features of a band
+        sums: dict[tuple[str, tuple[int, ...]], float] = {}  # over the features of a band
         for feature, value in zip(machine.kernel.features(), values.tolist(), strict=True):
-            band_channels = feature.band, feature.channels
-            sums[band_channels] = sums.get(band_channels, 0.0) + value
+            named = feature.name, feature.channels
+            sums[named] = sums.get(named, 0.0) + value
         parts = [
-            Contribution(f"{low:.3g} to {high:.3g} Hz, {self.inputs_.named(ch)}", ch, KERNEL, value)
-            for ((low, high), ch), value in sums.items()
+            Contribution(f"{name}, {self.inputs_.named(channels)}", channels, KERNEL, value)
+            for (name, channels), value in sums.items()
         ]
         return machine.centered_score(objects, output), constant, parts
 

@@ -210,6 +210,51 @@ class ConvolutionKernel(StandardizedKernel):
             result.append((level, np.add.reduceat(total, starts, axis=1)))
         return result
 
+    def strongest(
+        self, X: Any, coefficients: NDArray[np.float64], count: int, dilation: int | None = None
+    ) -> tuple[int, NDArray[np.float32], NDArray[np.float32]]:
+        """Return the filters of values with the largest share of linear functions of the shares.
+
+        The share of a filter is the variance of what it adds to the functions.
+
+        Args:
+            X: Series ``(C, T_i)``, which the variances are those of.
+            coefficients: Of the standardized features ``(W, F)``; the only view is ``"share"``.
+            count: Number of filters, at most.
+            dilation: Return filters of the dilation next to this one; None: of that whose filters
+                have the largest share.
+
+        Returns:
+            The dilation of the filters, and as many as it has: their taps ``(K, C, 9)``, scaled to
+            outputs of unit deviation, and, of each, the threshold with the largest coefficient.
+        """
+        series, start, choices = _checked(X), 0, []
+        features = self.transform(series)
+        for bank in self.banks_:
+            shape, end = bank.thresholds.shape, start + bank.thresholds.size
+            weights = coefficients[:, start:end].reshape(-1, *shape)
+            each = features[:, start:end].reshape(-1, *shape)
+            shares = np.einsum("nrj,wrj->nwr", each, weights).var(axis=0).sum(axis=0)
+            order, start = np.argsort(-shares, kind="stable")[:count], end
+            nearness = 0.0 if dilation is None else -abs(np.log(bank.dilation / dilation))
+            if bank.source == _SOURCES[0]:
+                choices.append((nearness, shares[order].sum(), bank, order, weights))
+        *_, bank, rows, weights = max(choices, key=lambda choice: choice[:2])
+        bank = bank._replace(**{name: getattr(bank, name)[rows] for name in _ARRAYS})
+        taps = np.zeros((len(rows), len(series[0]), TAPS), np.float32)
+        for k, number in enumerate(bank.filters):
+            is_mean = number == len(TRIPLES)
+            taps[k, bank.channels[k]] = 1 / TAPS if is_mean else -1
+            taps[k, bank.channels[k], () if is_mean else TRIPLES[number]] = 2
+        squares, steps = np.zeros(len(rows)), sum(x.shape[1] for x in series)
+        for x in series:
+            for some, z in _outputs([x], bank):
+                squares[some] += np.square(z[:, 0], dtype=np.float64).sum(axis=1)
+        deviations = np.maximum((squares / steps) ** 0.5, _LEAST).astype(np.float32)
+        largest = np.abs(weights[:, rows]).sum(axis=0).argmax(axis=1)
+        thresholds = bank.thresholds[np.arange(len(rows)), largest] / deviations
+        return bank.dilation, taps / deviations[:, None, None], thresholds
+
     def _by_view(self, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Return values of all features by view."""
         width = sum(bank.thresholds.size for bank in self.banks_)

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.errors import ArgumentError, ShapeError
+from representer.kernels.convolution_kernel import spans
 from representer.kernels.kernel import StandardizedKernel, value_of
 
 # Logarithms of the power and of the cross-spectral matrices of windows, band by band.
 
 Bands = Sequence[tuple[float, float]]
 POWER, MATRIX = VIEWS = ("power", "matrix")
+WAVEFORM = "waveform"
+TIMES = 32  # of a waveform, at most
 # delta, theta, alpha, beta and low gamma of an electroencephalogram, in Hz
 BANDS: Bands = ((1.0, 4.0), (4.0, 8.0), (8.0, 13.0), (13.0, 30.0), (30.0, 45.0))
 _AT_ONCE = 512  # windows whose spectra are in memory together
@@ -38,10 +41,19 @@ Moments = tuple[float, Mapping[str, tuple[NDArray[np.float64], NDArray[np.float6
 class SpectralFeature(NamedTuple):
     """The origin of a feature."""
 
-    band: tuple[float, float]  # its lowest and highest frequency in Hz
+    band: tuple[float, float]  # its lowest and highest frequency in Hz; seconds of a waveform
     channels: tuple[int, ...]  # one channel for its log power, two for their coupling
-    part: str  # ``"power"``, ``"in phase"`` or ``"quarter cycle apart"``, the imaginary part
-    view: str  # ``"power"``, or ``"matrix"`` for an entry of the logarithm of the matrix
+    # ``"power"``, ``"in phase"`` or ``"quarter cycle apart"``, the imaginary part; ``"mean"``
+    part: str
+    view: str  # ``"power"``, ``"matrix"`` for an entry of the logarithm of it, or ``"waveform"``
+
+    @property
+    def name(self) -> str:
+        """The band in Hz, or the time in seconds."""
+        low, high = self.band
+        if self.view == WAVEFORM:
+            return f"waveform, {low:.3f} to {high:.3f} s"
+        return f"{low:.3g} to {high:.3g} Hz"
 
 
 @dataclass(frozen=True)
@@ -119,6 +131,10 @@ def _read_some(
         if MATRIX in parts:
             S = band @ band.conj().transpose(0, 2, 1) / band.shape[2]
             parts[MATRIX].append(_logarithm(S, shrinkage))
+    if WAVEFORM in parts:
+        count, channels, samples = windows.shape
+        means = spans(centered.reshape(-1, samples), min(samples, TIMES))
+        parts[WAVEFORM].append(means.reshape(count, channels * means.shape[1]))
     return {view: np.concatenate(x, axis=1).astype(np.float32) for view, x in parts.items()}
 
 
@@ -143,8 +159,15 @@ def usual_bands(sampling_rate: float, samples: int) -> Bands:
     return tuple(pairwise(edges))
 
 
-def features_of(view: str, bands: Bands, channels: int) -> list[SpectralFeature]:
-    """Return what each feature of a view is computed from."""
+def features_of(
+    view: str, bands: Bands, shape: tuple[int, int], sampling_rate: float
+) -> list[SpectralFeature]:
+    """Return what each feature of a view is computed from; ``shape`` is that of a window."""
+    channels, samples = shape
+    if view == WAVEFORM:
+        ends = np.linspace(0, samples / sampling_rate, min(samples, TIMES) + 1).tolist()
+        times = [*pairwise(ends)]
+        return [SpectralFeature(t, (c,), "mean", view) for c in range(channels) for t in times]
     pairs = list(zip(*(ends.tolist() for ends in np.triu_indices(channels, 1)), strict=True))
     lags = ("in phase", "quarter cycle apart") if view == MATRIX else ()
     result = []
@@ -336,17 +359,20 @@ def class_covariances(
 class CrossSpectralKernel(StandardizedKernel):
     r"""Compares the power of all channels and the coupling of all pairs, band by band.
 
-    It is the mean of two kernels, whose features `fit` standardizes:
+    It is the mean of two kernels, whose features `fit` standardizes, or of those chosen of three:
 
     .. math::
         K_1(x, y) = \sum_{b,c} \log S_b(x)_{cc} \log S_b(y)_{cc}, \qquad
         K_2(x, y) = \sum_b \langle \log S_b(x), \log S_b(y) \rangle_F, \qquad
-        S_b(x)_{cd} = \sum_{f \in b} \hat x_c(f)\, \overline{\hat x_d(f)}
+        S_b(x)_{cd} = \sum_{f \in b} \hat x_c(f)\, \overline{\hat x_d(f)}, \qquad
+        K_3(x, y) = \sum_{c,t} \bar x_c(t)\, \bar y_c(t)
 
     K_1 takes the logarithm of each channel's power, K_2 that of the Hermitian matrix. A lag between
     two channels is the phase of an entry, which the wavelet filters of L19 section 6 (SyncNet)
-    learn. In K_2, S is shrunk towards a multiple of the identity. Windows with `Spectra.subjects`
-    are moved and scaled to the common moments by those of their subject, whatever their classes.
+    learn. In K_2, S is shrunk towards a multiple of the identity. K_3 compares the means of the
+    signal in up to 32 equal spans of the window: what an event evokes at a time. Windows with
+    `Spectra.subjects` are moved and scaled to the common moments by those of their subject,
+    whatever their classes.
 
     Args:
         sampling_rate: Samples per second.
@@ -354,7 +380,7 @@ class CrossSpectralKernel(StandardizedKernel):
             window are left out. None: the bands of an EEG or, where windows have no frequency in
             them, five up to half of the sampling rate.
         shrinkage: Weight of the identity, in (0, 1].
-        views: ``"power"`` for K_1, ``"matrix"`` for K_2.
+        views: ``"power"`` for K_1, ``"matrix"`` for K_2, ``"waveform"`` for K_3.
 
     Shape:
         - X, Y: ``(N, C, T)``, ``(M, C, T)``, or what `read` returned for them
@@ -415,9 +441,9 @@ class CrossSpectralKernel(StandardizedKernel):
 
     def features(self) -> list[SpectralFeature]:
         """Return what each feature is computed from."""
-        channels, samples = self.shape_
-        bands = known_bands(self._bands(samples), self.sampling_rate, samples)
-        return [feature for view in self.views for feature in features_of(view, bands, channels)]
+        samples, rate = self.shape_[1], self.sampling_rate
+        bands = known_bands(self._bands(samples), rate, samples)
+        return [f for view in self.views for f in features_of(view, bands, self.shape_, rate)]
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
@@ -441,8 +467,9 @@ class CrossSpectralKernel(StandardizedKernel):
             raise ValueError(f"the shape of a window is {shape}")
         self.shape_ = shape
         count = len(known_bands(self._bands(shape[1]), self.sampling_rate, shape[1]))
-        sizes = {"power": shape[0], "matrix": shape[0] ** 2}
-        width = count * sum(sizes[view] for view in self.views)
+        sizes = {POWER: count * shape[0], MATRIX: count * shape[0] ** 2,
+                 WAVEFORM: shape[0] * min(shape[1], TIMES)}  # fmt: skip
+        width = sum(sizes[view] for view in self.views)
         self.subjects_ = {name: arrays[name] for name in OF_SUBJECTS if name in arrays}
         classes = len(arrays.get("intercepts", ()))
         if any(array.shape != (classes, classes) for array in self.subjects_.values()):
@@ -457,7 +484,7 @@ class CrossSpectralKernel(StandardizedKernel):
             raise ArgumentError("sampling_rate", self.sampling_rate, "a positive number of Hz")
         if not 0 < value_of(self.shrinkage) <= 1:
             raise ArgumentError("shrinkage", self.shrinkage, "a number in (0, 1]")
-        self._check_views(VIEWS)
+        self._check_views((*VIEWS, WAVEFORM))
         for band in self.bands or ():
             if np.shape(band) != (2,) or not 0 <= band[0] < band[1]:
                 raise ArgumentError("bands", self.bands, "pairs of a lower and a higher frequency")

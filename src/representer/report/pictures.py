@@ -60,12 +60,19 @@ def wavelet(width: float, card: Mapping[str, Any], channels: Sequence[str]) -> D
     return Drawing(figure, f"Wavelet of the {card['gate']} gate, unit {card['unit']}")
 
 
-def _traces(axes: Any, times: Any, traces: Mapping[str, Any]) -> None:
-    """Plot channels below each other, each beside its name."""
-    step = 2.1 * max(float(np.abs(np.asarray(trace)).max()) for trace in traces.values()) or 1.0
-    for k, trace in enumerate(traces.values()):
+def _traces(axes: Any, times: Any, traces: Mapping[str, Any], *, is_scaled: bool = False) -> None:
+    """Plot channels below each other, each beside its name; scaled if their units may differ.
+
+    The middle of each is subtracted: next to 70 beats a minute, a change by 5 is a flat line.
+    """
+    rows = [np.asarray(trace, dtype=float) for trace in traces.values()]
+    rows = [row - (row.max() + row.min()) / 2 for row in rows]
+    if is_scaled:
+        rows = [row / (np.abs(row).max() or 1.0) for row in rows]
+    step = 2.1 * max(float(np.abs(row).max()) for row in rows) or 1.0
+    for k, row in enumerate(rows):
         axes.axhline(-k * step, color=BASELINE, linewidth=0.5)
-        axes.plot(times, np.asarray(trace) - k * step, color=MODEL, linewidth=1.1)
+        axes.plot(times, row - k * step, color=MODEL, linewidth=1.1)
     axes.set_yticks([-k * step for k in range(len(traces))], [plain(name) for name in traces])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
@@ -192,7 +199,7 @@ def series(width: float, entry: Mapping[str, Any]) -> Drawing:
 
     steps, by_step = np.asarray(entry["shown"]), np.asarray(entry["by_step"])
     figure, axes = canvases(min(width, 5.2), 2.6, 2, is_stacked=True)
-    _traces(axes[0], steps, entry["series"])
+    _traces(axes[0], steps, entry["series"], is_scaled=True)
     largest = float(np.abs(by_step).max()) or 1.0
     colors = [to_rgba(MODEL if v >= 0 else _AGAINST, abs(v) / largest) for v in by_step]
     for line in axes[0].lines[1::2]:  # after the axis of each channel

@@ -22,7 +22,7 @@ from representer.estimators.language import LanguageModel
 from representer.estimators.language_training import LAST
 from representer.estimators.parameters import AUTO
 from representer.estimators.sequence import read_sequences
-from representer.estimators.series import read_series
+from representer.estimators.series import SeriesHalves, read_series
 from representer.estimators.signal import SignalClassifier, SignalInputs, check_windows
 from representer.estimators.targets import classes_of
 from representer.models.signal_classifier import SignalStream
@@ -145,11 +145,15 @@ class ServedModel:
 
         The parts of a text are its words, or characters, in order: ``"the dog"``, then ``"barks"``;
         the answer has the most probable next tokens. Those of a signal have one stride of samples
-        per channel; the answer has the probability of each class so far.
+        per channel; the answer has the probability of each class so far. Those of a series are the
+        values of one step.
 
         Raises:
             KindError: The model predicts whole objects.
+            ArgumentError: The model of series needs whole ones.
         """
+        if isinstance(self.estimator, SeriesHalves):
+            return _SeriesStream(self.estimator, self.classes)
         if isinstance(self.estimator, LanguageModel):
             return _TextStream(self.estimator)
         if isinstance(self.estimator, SignalClassifier) and self.estimator.has_network:
@@ -160,7 +164,7 @@ class ServedModel:
                 raise KindError("the model of a stream", "standardized by whole signals", expected,
                                 hint=hint)  # fmt: skip
             return _SignalStream(self.estimator, self.classes[0])
-        expected = "one of texts to continue, or of signals with a network"
+        expected = "one of texts to continue, of series, or of signals with a network"
         raise KindError("the model of a stream", f"one of {self.task}", expected)
 
     @property
@@ -238,6 +242,25 @@ class _SignalStream:
         encoded = self._inputs.encode(check_windows([samples], 1))
         chances = self._stream.step(torch.from_numpy(encoded[0]))
         return {"probabilities": dict(zip(self._classes, chances.tolist(), strict=True))}
+
+
+class _SeriesStream:
+    """A series that is read step by step; null is a missing value."""
+
+    def __init__(self, model: SeriesHalves, classes: Sequence[Sequence[str]]) -> None:
+        self._stream, self._classes = model.stream(), classes
+
+    def __call__(self, values: Any) -> Json:
+        try:
+            step = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            problem = f"the part is {str(values)[:40]!r}"
+            fix = "Give the number of a step, or a list with one for each channel."
+            raise DataError(problem, fix=fix) from None
+        result = self._stream.step(step)
+        if result is None or not self._classes:
+            return {"prediction": None if result is None else float(result)}
+        return {"probabilities": dict(zip(self._classes[0], result.tolist(), strict=True))}
 
 
 def _entries(own: Predictions, names: Sequence[str]) -> list[Json]:

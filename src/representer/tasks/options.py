@@ -98,6 +98,13 @@ class GroupReading:
     )
 
 
+@dataclass(frozen=True)
+class Streaming:
+    """Options of predicting data as they arrive."""
+
+    stream: bool = option(False, "process the data step by step; write a row for each step")
+
+
 def grouped(options: dict[str, tuple[type[Any], ...]]) -> dict[str, tuple[type[Any], ...]]:
     """Return the options of the commands of a task, with that of groups where it has an effect."""
     return options | {name: (*options[name], GroupReading) for name in ("evaluate", "drift")}

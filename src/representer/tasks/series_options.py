@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import SeriesParameters
-from representer.tasks.options import READ, Task, config_of, defaults_with, functions_in, option
+from representer.tasks.options import (
+    READ,
+    Streaming,
+    Task,
+    config_of,
+    defaults_with,
+    functions_in,
+    option,
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ SERIES = Task(
     noun="series",
     config=SeriesConfig,
     defaults=defaults_with(SeriesConfig, DEMO),
-    options=dict.fromkeys(READ, (SeriesReading,)),
+    options=dict.fromkeys(READ, (SeriesReading,)) | {"predict": (SeriesReading, Streaming)},
     functions=functions_in("representer.tasks.series", without=("drift",)),
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
 )  # fmt: skip

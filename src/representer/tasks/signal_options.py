@@ -14,6 +14,7 @@ from representer.estimators.parameters import MONITORS, SignalParameters
 from representer.tasks.options import (
     BASELINES,
     READ,
+    Streaming,
     Task,
     config_of,
     defaults,
@@ -44,13 +45,6 @@ class SignalReading:
     event_seconds: float | None = option(
         None, "length of such a window (default: duration of the events)", metavar="SECONDS"
     )
-
-
-@dataclass(frozen=True)
-class Streaming:
-    """Options of predicting recordings as they arrive."""
-
-    stream: bool = option(False, "process recordings step by step; write a row for each step")
 
 
 @dataclass(frozen=True)

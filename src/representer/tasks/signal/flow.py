@@ -35,7 +35,7 @@ from representer.report.summary import ACCURACY, chance_sentence, parts_sentence
 from representer.storage.run import RunFolder, UnsavedRun, make_folder, require_finite
 from representer.tasks.flow import FOLDS, EstimatorComparison, EstimatorTask
 from representer.tasks.objects import Data, Objects, Split
-from representer.tasks.options import defaults
+from representer.tasks.options import Streaming, defaults
 from representer.tasks.results import (
     Baseline,
     FoldResult,
@@ -67,7 +67,7 @@ from representer.tasks.signal.data import (
     windows_of,
     windows_to_fit,
 )
-from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig, SignalReading, Streaming
+from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig, SignalReading
 from representer.tasks.use import Inputs, as_csv, check_output, write_table
 from representer.training import generators
 
