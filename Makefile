@@ -5,6 +5,7 @@
 # make triton  Triton (1 GB), with which the tests check the GPU kernels without a GPU
 # make test-gpu   the tests that need a CUDA device
 # make browser the report of every task in Chromium, and axe-core's findings
+# make generated  the files that follow from what is declared: a new cell, kernel or task
 # make check   style, types, layering, spelling
 # make peers   the checks of other libraries on our layers, kernels and estimators, and the adapters to them
 # make campaign  faults of every kind, at full length: a line of each suite and docs/results/reliability.md (hours; starts again where it was)
@@ -15,7 +16,7 @@
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/; its tutorials run first
 # make look    every page of site/ in a browser, on a laptop and a phone, light and dark, and docs/assets/screens
-.PHONY: setup triton demo test fast test-all test-gpu browser peers campaign check types style format bench wheel dist sanitize docs look clean
+.PHONY: setup generated triton demo test fast test-all test-gpu browser peers campaign check types style format bench wheel dist sanitize docs look clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -169,6 +170,9 @@ sanitize: $(READY)
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	$(BIN)/python -m pytest -n 2 tests/ops tests/nn/recurrent/test_stream.py tests/nn/recurrent/machine/test_streaming_step.py tests/nn/recurrent/string/test_direction.py
+
+generated: $(READY)
+	$(BIN)/python tools/generated.py
 
 docs: $(READY)
 	@$(PIP) --editable ".[docs]"

@@ -26,6 +26,11 @@ from representer.data.text import read_labeled_lines
 from representer.errors import DataError, say
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.graph_inputs import PlainGraph
+from representer.options.graph import GraphConfig
+from representer.options.language import LanguageConfig
+from representer.options.molecule import MoleculeConfig
+from representer.options.signal import SignalConfig
+from representer.options.text import TextConfig
 from representer.report.summary import AHEAD, BEHIND
 from representer.storage import atomic
 from representer.tasks.comparison import (
@@ -40,20 +45,15 @@ from representer.tasks.comparison import (
 )
 from representer.tasks.flow import EstimatorComparison
 from representer.tasks.graph import FLOW as GRAPH_FLOW
-from representer.tasks.graph_options import GraphConfig
 from representer.tasks.language import FLOW as LANGUAGE_FLOW
-from representer.tasks.language_options import LanguageConfig
 from representer.tasks.molecule import FLOW as MOLECULE_FLOW
-from representer.tasks.molecule_options import MoleculeConfig
 from representer.tasks.objects import Objects
 from representer.tasks.recipe import Request
 from representer.tasks.signal.data import windows_to_fit
 from representer.tasks.signal.flow import FLOW as SIGNAL_FLOW
 from representer.tasks.signal.flow import SignalComparison
-from representer.tasks.signal_options import SignalConfig
 from representer.tasks.text import FLOW as TEXT_FLOW
 from representer.tasks.text import objects_of
-from representer.tasks.text_options import TextConfig
 from representer.training.config import plain
 from representer_papers.rkm2019 import documents
 from representer_papers.rkm2019.lfp import SIGNAL_SETS

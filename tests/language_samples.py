@@ -9,8 +9,8 @@ import torch
 
 from representer import estimators
 from representer.models import LanguageModelConfig, LanguageNetwork
-from representer.tasks.language_options import LanguageConfig
-from representer.tasks.options import parameters_of
+from representer.options.language import LanguageConfig
+from representer.options.task import parameters_of
 from representer.training import generators
 
 

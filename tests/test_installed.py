@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from representer import installed
+from representer import estimators, installed
+from representer.errors import DataError
 from representer.estimators import base
-from toy_lists.lists import ListClassifier, ListInputs
+from representer.options import registry
+from toy_lists.lists import ListClassifier
+from toy_lists.task import LISTS
 
 MODULES = {
     "toy_cell": """
@@ -34,8 +37,8 @@ def example():
     "toy_task": """
 from dataclasses import dataclass
 
-from representer.tasks.options import option
-from representer.tasks.options import Task
+
+from representer.options.task import Task
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ PROGRAM = """
 import pathlib
 
 from representer.cli.main import entry_point
-from representer.estimators.parameters import TextParameters
+from representer.options.parameters import TextParameters, option
 
 entry_point(["cells", "--hidden-size", "7"])
 entry_point(["doctor"])
@@ -163,16 +166,21 @@ def test_the_generated_tests_run_on_a_kernel_and_on_a_cell(environment):
         assert int(passed) >= least
 
 
-def test_an_estimator_of_a_package_is_that_of_its_task_or_announced_itself(monkeypatch):
+def test_an_estimator_of_a_package_is_that_of_its_task_or_announced_itself(monkeypatch, tmp_path):
     from importlib.metadata import EntryPoint, EntryPoints
 
-    entries = EntryPoints((
-        EntryPoint("lists", "toy_lists.task:LISTS", "representer.tasks"),
-        EntryPoint("Alone", "toy_lists.lists:ListInputs", "representer.estimators"),
-    ))  # fmt: skip
-    monkeypatch.setattr(installed, "entry_points", lambda group: entries.select(group=group))
-    names = ("ListClassifier", "Alone", "Nothing")
-    assert [base._installed_class(name) for name in names] == [ListClassifier, ListInputs, None]
+    entry = EntryPoint("Alone", "toy_lists.lists:ListInputs", "representer.estimators")
+    monkeypatch.setattr(installed, "entry_points", lambda group: EntryPoints([entry]))
+    monkeypatch.setitem(registry.TASKS, "lists", LISTS)
+    assert estimators.ListClassifier is ListClassifier
+    assert "ListClassifier" in estimators.ESTIMATORS
+    plain = {key: {} for key in ("parameters", "target", "inputs", "network", "examples")}
+    described = {"format": base.FORMAT, "version": "0", **plain}
+    for name, problem in (("Alone", "holds a ListInputs, not a ListClassifier"),
+                          ("Nothing", "no installed package has a task with it")):  # fmt: skip
+        (tmp_path / "model.json").write_text(json.dumps(described | {"estimator": name}))
+        with pytest.raises(DataError, match=problem):
+            base.load(tmp_path, ListClassifier)
 
 
 def test_broken_entry_points_are_skipped_with_a_warning(monkeypatch):

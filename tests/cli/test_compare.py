@@ -18,13 +18,13 @@ from tests.cli.test_fit_graph import chains
 from representer.cli.train import Compare
 from representer.data.signals import synthetic_recordings
 from representer.data.signals.arrays import write_npz
+from representer.options.graph import GraphConfig
+from representer.options.registry import TASKS
+from representer.options.signal import SignalConfig
 from representer.tasks.flow import EstimatorComparison
 from representer.tasks.graph import FLOW
-from representer.tasks.graph_options import GraphConfig
 from representer.tasks.objects import Objects
-from representer.tasks.registry import TASKS
 from representer.tasks.signal.flow import FLOW as SIGNAL_FLOW
-from representer.tasks.signal_options import SignalConfig
 
 ONE_EPOCH = [*TINY, "--epochs", "1"]
 PARTS = {"kernel", "network", "both"}

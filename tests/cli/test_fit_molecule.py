@@ -11,8 +11,8 @@ from rdkit import Chem
 
 from cli.conftest import MOLECULE, metrics_of, rows_of
 from representer.data.molecules import scaffold
+from representer.options.molecule import MoleculeConfig
 from representer.tasks.molecule import FLOW
-from representer.tasks.molecule_options import MoleculeConfig
 
 
 def test_other_networks_and_baselines_are_compared_on_each_target(molecule_run):

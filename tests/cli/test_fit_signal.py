@@ -16,8 +16,8 @@ from cli.conftest import SIGNAL
 from representer import estimators
 from representer.cli.main import entry_point
 from representer.data.signals import Standardization, resampled, synthetic_recordings, write_npz
+from representer.options.signal import SignalConfig
 from representer.tasks.signal.data import prepare
-from representer.tasks.signal_options import SignalConfig
 from undrawn import undrawn
 
 

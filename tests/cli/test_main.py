@@ -351,7 +351,7 @@ def test_a_process_of_torchrun_trains_and_continues_after_a_restart(run, started
 
 def launch_task(monkeypatch, trained) -> str:
     """Replace the training of texts by an entry into a list."""
-    from representer.tasks import options as task
+    from representer.options import task as task
 
     monkeypatch.setattr(task.Task, "function", lambda self, name: trained.append)
     return "text"

@@ -23,10 +23,10 @@ from representer.cli import use
 from representer.cli.main import entry_point
 from representer.cli.share import listen
 from representer.data.signals import synthetic_recordings, write_npz
+from representer.options.registry import TASKS
 from representer.serving import Limits
 from representer.tasks import doctor, language, recipe
 from representer.tasks.recipe import Recipe, Request
-from representer.tasks.registry import TASKS
 from representer.training import generators
 from undrawn import without_drawings
 

@@ -29,7 +29,7 @@ from representer.estimators.language_training import (
     hold_out,
     lines_of,
 )
-from representer.estimators.parameters import LanguageParameters
+from representer.options.language import LanguageParameters
 
 TEXT = "".join(f"{line}\n" for line in LINES)
 

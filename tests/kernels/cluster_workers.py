@@ -25,9 +25,9 @@ from representer.data.text import code_lines
 from representer.estimators import TextClassifier
 from representer.jobs import workers
 from representer.kernels import Nystroem, StringKernel, gram
-from representer.tasks.options import Task
-from representer.tasks.registry import TASKS
-from representer.tasks.text_options import TextReading
+from representer.options.registry import TASKS
+from representer.options.task import Task
+from representer.options.text import TextReading
 from representer.tasks.use import predict_parts
 
 BLOCK = 8

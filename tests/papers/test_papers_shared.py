@@ -14,10 +14,10 @@ from torch_geometric.data import Batch, Data
 
 from representer.errors import TrainingError
 from representer.machine import processor
+from representer.options.text import TextConfig
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer.tasks.text import FLOW
-from representer.tasks.text_options import TextConfig
 from representer_papers.shared.datasets import (
     SMOKE_ROWS,
     for_smoke,

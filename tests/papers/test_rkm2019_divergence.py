@@ -83,9 +83,9 @@ def test_a_longer_run_continues_a_shorter_one(request_, monkeypatch):
 
 
 def test_the_largest_state_is_that_of_the_carried_states(request_):
+    from representer.options.language import LanguageConfig
     from representer.storage.run import UnsavedRun
     from representer.tasks.language import FLOW
-    from representer.tasks.language_options import LanguageConfig
 
     options = divergence._settings("lstm", 0, 1, request_)["options"]
     config = LanguageConfig(data=str(request_.data / "ptb"), **options)

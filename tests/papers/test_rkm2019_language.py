@@ -10,7 +10,7 @@ from papers.language_text import write_text
 from representer.estimators.language_training import network_config
 from representer.models import LanguageNetwork
 from representer.nn.recurrent.machine import RecurrentKernelMachine
-from representer.tasks.language_options import LanguageConfig
+from representer.options.language import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.language import LANGUAGE, VARIANTS
 from representer_papers.shared import language as shared_language

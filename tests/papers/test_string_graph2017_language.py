@@ -12,7 +12,7 @@ from papers.language_text import write_text
 from representer.errors import DataError
 from representer.estimators.language_training import network_config
 from representer.models import LanguageNetwork
-from representer.tasks.language_options import LanguageConfig
+from representer.options.language import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared import language
 from representer_papers.shared import language as shared

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from representer.nn import TABLE1
+from representer.options import task as packages
 from representer.tasks import cells, doctor
-from representer.tasks import options as packages
 from representer.tasks.doctor import Finding, as_data, as_table, examine
 
 

@@ -15,8 +15,15 @@ from representer.data.tables import Dropped
 from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier, MoleculeClassifier
 from representer.estimators.graph_inputs import PlainGraph
-from representer.estimators.parameters import GraphParameters, MoleculeRegressorParameters
 from representer.estimators.targets import Classes
+from representer.options.graph import GraphConfig, GraphParameters
+from representer.options.molecule import MoleculeConfig, MoleculeRegressorParameters
+from representer.options.task import (
+    RunConfig,
+    config_of,
+    parameters_of,
+    refuse_parameters_of_others,
+)
 from representer.report.page import (
     Column,
     Predictions,
@@ -26,8 +33,6 @@ from representer.report.page import (
     mistakes,
 )
 from representer.tasks.flow import EstimatorComparison, EstimatorTask
-from representer.tasks.graph_options import GraphConfig
-from representer.tasks.molecule_options import MoleculeConfig
 from representer.tasks.objects import (
     Data,
     Objects,
@@ -35,12 +40,6 @@ from representer.tasks.objects import (
     divided,
     encode_labels,
     find_classes,
-)
-from representer.tasks.options import (
-    RunConfig,
-    config_of,
-    parameters_of,
-    refuse_parameters_of_others,
 )
 from representer.tasks.results import (
     Baseline,

@@ -9,10 +9,11 @@ import yaml
 
 from representer.cli.main import load
 from representer.cli.parser import parse
-from representer.tasks import language_options, text_options
-from representer.tasks.language_options import LanguageConfig
-from representer.tasks.options import as_yaml, command_of, determining
-from representer.tasks.text_options import TextConfig
+from representer.options import language as language_options
+from representer.options import text as text_options
+from representer.options.language import LanguageConfig
+from representer.options.task import as_yaml, command_of, determining
+from representer.options.text import TextConfig
 from representer.training.config import TrainerConfig
 
 

@@ -13,8 +13,8 @@ import pytest
 from cli.conftest import QUICK, Outcome, write_table
 from representer.cli.main import entry_point
 from representer.jobs import workers
-from representer.tasks.options import Task
-from representer.tasks.registry import TASKS
+from representer.options.registry import TASKS
+from representer.options.task import Task
 from representer.tasks.use import RECORD, RESULTS, predict_parts
 from undrawn import undrawn
 

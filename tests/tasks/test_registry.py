@@ -11,30 +11,27 @@ import tomllib
 from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoints
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 
-from representer import installed
+from representer import estimators, installed
+from representer.cli import main
 from representer.cli.main import load
 from representer.cli.parser import build, parse
 from representer.cli.train import Fit
 from representer.errors import ArgumentError, DataError, KindError, MissingExtraError
-from representer.estimators.parameters import TextParameters
 from representer.functional import rkm
 from representer.models.cells import CELLS
-from representer.tasks import options, registry
+from representer.options import registry
+from representer.options import task as options
+from representer.options.parameters import option
+from representer.options.registry import TASKS, task_of_run
+from representer.options.task import PACKAGES, Task, is_importable, package_version, require
+from representer.options.text import TextParameters
 from representer.tasks.cells import cells_table, formula
-from representer.tasks.options import (
-    PACKAGES,
-    Task,
-    is_importable,
-    option,
-    package_version,
-    require,
-)
 from representer.tasks.recipe import Recipe, Request, installed_recipes
-from representer.tasks.registry import TASKS, task_of_run
 
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"],
@@ -66,8 +63,33 @@ def test_every_task_has_a_position_for_its_data_and_no_option_twice(task: Task):
         assert len(names) == len(set(names))
 
 
+TESTED_ON_FILES = {"text", "molecule", "graph", "signal", "series", "language"}  # in test_fit.py
+DEMOS = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in TESTED_ON_FILES else [])
+    for name in TASKS
+]
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_the_demo_of_a_task_is_fitted_explained_and_loaded(name: str, tmp_path: Path):
+    run, task = tmp_path / "run", TASKS[name]
+    words = ["fit", name, "--demo", "--epochs", "1", "--max-steps", "3", "--out", str(run)]
+    assert main.entry_point([*words, "--quiet"]) == 0
+    assert {"report.html", "model.json", "metrics.json"} <= {path.name for path in run.iterdir()}
+    model = estimators.load(run)
+    assert type(model).__name__ in [place.partition(":")[2] for place in task.estimators]
+    if name == "language":
+        return  # its demo is a text
+    flow = resolve_name(task.functions["fit"].removesuffix(".fit"))
+    objects = flow.demo().objects[:4]
+    assert len(model.predict(objects)) == len(objects)
+    for explanation in model.explain(objects):
+        total = sum(one.contribution for one in explanation.contributions)
+        assert explanation.baseline + total == pytest.approx(explanation.score, rel=1e-4, abs=1e-5)
+
+
 def test_the_registry_imports_neither_torch_nor_numpy():  # --help would take twice as long
-    code = "import sys, representer.tasks.registry as _; "
+    code = "import sys, representer.options.registry as _; "
     code += "sys.exit(not {'torch', 'numpy'}.isdisjoint(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

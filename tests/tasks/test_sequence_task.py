@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from representer.estimators import SeriesClassifier
-from representer.tasks.options import Streaming
+from representer.options.series import SeriesReading
+from representer.options.task import Streaming
 from representer.tasks.sequence import MOTIF, reads
 from representer.tasks.series import FLOW, _distances, resampled, waves
-from representer.tasks.series_options import SeriesReading
 
 
 def test_the_demo_has_the_motif_in_every_other_sequence():

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.checks import require_integers
-from representer.estimators.parameters import TargetParameters, option
-from representer.tasks.options import RunConfig, Task, config_of, defaults_with
+from representer.options.parameters import TargetParameters, option
+from representer.options.task import RunConfig, Task, config_of, defaults_with
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pytest
 
 from representer.cli import main
 from representer.cli.main import entry_point
+from representer.options.text import TextConfig
 from representer.tasks import recipe
 from representer.tasks.flow import EstimatorTask
-from representer.tasks.text_options import TextConfig
 from representer.training import generators
 from representer.training.generators import keep_freed_memory
 

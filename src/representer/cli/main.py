@@ -19,7 +19,7 @@ from representer import __version__
 from representer.cli.errors import UsageError, did_you_mean, guarded, in_option_words
 from representer.errors import QUIET, ArgumentError, RepresenterError, say
 from representer.machine import wait_asleep, write_utf8
-from representer.tasks.registry import TASKS
+from representer.options.registry import TASKS
 
 COMMANDS = {
     **{f"fit {name}": "representer.cli.train" for name in TASKS},

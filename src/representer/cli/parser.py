@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 from representer.checks import LARGEST_INTEGER, LIMITS, parse_number
 from representer.cli.errors import UsageError, did_you_mean
 from representer.errors import ArgumentError, DataError, MissingExtraError
+from representer.options.registry import TASKS, task_of_run
+from representer.options.task import FIRST, MAIN, Task, group_of
 from representer.storage.files import parse_yaml, read_bytes
-from representer.tasks.options import FIRST, MAIN, Task, group_of
-from representer.tasks.registry import TASKS, task_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from representer.cli.parser import PlainCommand, add_device, parse
 from representer.errors import ArgumentError, DataError, aligned, say
-from representer.tasks.options import require
-from representer.tasks.registry import TASKS
+from representer.options.registry import TASKS
+from representer.options.task import require
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from representer.export import ExportedRun
+    from representer.options.task import Task
     from representer.serving import Limits, ServedModel
     from representer.serving.live import LiveView
-    from representer.tasks.options import Task
 
 
 INCOMPLETE = 3  # exit code if a part of the predictions is left out

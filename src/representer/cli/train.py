@@ -16,7 +16,7 @@ from representer.cli.main import add_launch, is_restarted, launch
 from representer.cli.parser import PlainCommand, add_number, add_options
 from representer.errors import ArgumentError, print_line, say, show
 from representer.machine import busy_note, limited
-from representer.tasks.options import Task
+from representer.options.task import Task
 from representer.training.interruption import stopping
 
 
@@ -142,7 +142,7 @@ class Compare:
         It is ``kernel``, ``network``, ``both``, or ``network`` with the cell of a variant;
         ``given`` are the parsed options, of which the defaults are those of this command.
         """
-        from representer.tasks.options import command_of
+        from representer.options.task import command_of
 
         answer, _, variant = row.partition(", ")
         usual = {field.name: field.default for field in fields(config)} | self.defaults(given)

@@ -23,8 +23,8 @@ from representer.cli.parser import (
     task_and_options,
 )
 from representer.errors import ArgumentError, printable, say
-from representer.tasks.options import Task
-from representer.tasks.registry import task_of_run
+from representer.options.registry import task_of_run
+from representer.options.task import Task
 
 EVALUATE_SUMMARY = (
     "Evaluate a trained model on a labeled table, graphs, recordings or a text; print JSON."

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # for editors; `make generated` writes these lines and `__all__`
     from representer.estimators.base import load
     from representer.estimators.explanation import Contribution, Explanation
     from representer.estimators.graph import GraphClassifier, GraphRegressor
@@ -16,24 +16,8 @@ if TYPE_CHECKING:
     from representer.estimators.signal import SignalClassifier
     from representer.estimators.text import TextClassifier, TextRegressor
 
-_HOMES = {
-    "Contribution": "explanation",
-    "Explanation": "explanation",
-    "GraphClassifier": "graph",
-    "GraphRegressor": "graph",
-    "LanguageModel": "language",
-    "MoleculeClassifier": "molecule",
-    "MoleculeRegressor": "molecule",
-    "SequenceClassifier": "sequence",
-    "SequenceRegressor": "sequence",
-    "SeriesClassifier": "series",
-    "SeriesRegressor": "series",
-    "SignalClassifier": "signal",
-    "TextClassifier": "text",
-    "TextRegressor": "text",
-    "load": "base",
-}
-ESTIMATORS = tuple(name for name in _HOMES if _HOMES[name] not in ("explanation", "base"))
+    ESTIMATORS: tuple[str, ...]
+
 __all__ = [
     "ESTIMATORS", "Contribution", "Explanation", "GraphClassifier", "GraphRegressor",
     "LanguageModel", "MoleculeClassifier", "MoleculeRegressor", "SequenceClassifier",
@@ -41,11 +25,17 @@ __all__ = [
     "TextClassifier", "TextRegressor", "load",
 ]  # fmt: skip
 
+__dir__ = __all__.copy  # what tab completion shows
+OF_ALL = {"Contribution": "explanation", "Explanation": "explanation", "load": "base"}
+
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in OF_ALL:
+        return resolve_name(f"{__name__}.{OF_ALL[name]}:{name}")
+    from representer.options.registry import classes  # whose tasks of others may import this module
+
+    if name == "ESTIMATORS":
+        return tuple(sorted(classes()))
+    if name in classes():
+        return resolve_name(classes()[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__dir__ = __all__.copy  # what tab completion shows

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -42,7 +41,6 @@ from representer.estimators.halves import (
     write_targets,
 )
 from representer.estimators.label_sets import LabelSets
-from representer.estimators.parameters import TrainingParameters
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target, columns_of
 from representer.installed import installed
 from representer.kernels.kernel import Kernel
@@ -50,6 +48,7 @@ from representer.kernels.plain import from_plain, to_plain
 from representer.machine import require_device
 from representer.models import to_dict
 from representer.models.cells import CELLS, SIGNAL_CELLS, resolve_cell
+from representer.options.parameters import TrainingParameters
 from representer.report.page import Results, picture_of, render
 from representer.storage import atomic
 from representer.storage.files import from_values, parse_json, read_bytes
@@ -143,7 +142,7 @@ def _read_class(files: RunFiles, kind: type[Any] | None) -> tuple[Saved, type[An
     cls: type[Any] | None = None
     if saved.estimator in estimators.ESTIMATORS:
         cls = getattr(estimators, saved.estimator)
-    elif (cls := _installed_class(saved.estimator)) is None:
+    elif (cls := installed("estimators").get(saved.estimator)) is None:
         problem = f"{saved.estimator!r:.60} is not an estimator of this library, and no installed "
         problem += "package has a task with it, or an entry point of it in representer.estimators"
         fix = "Name another run folder, or install the package that wrote this one."
@@ -153,13 +152,6 @@ def _read_class(files: RunFiles, kind: type[Any] | None) -> tuple[Saved, type[An
         problem = f"holds a {cls.__name__}, not a {kind.__name__}"
         raise DataError(problem, file=files.folder, fix=f"Use {cls.__name__}.load.")
     return saved, cls
-
-
-def _installed_class(name: str) -> type[Any] | None:
-    """Return the class of this name in an installed package: of a task, or announced itself."""
-    classes = [c for task in installed("tasks").values() for c in getattr(task, "estimators", ())]
-    of_task = next((c for c in classes if c.endswith(f":{name}")), None)
-    return resolve_name(of_task) if of_task else installed("estimators").get(name)
 
 
 def read_description(files: RunFiles) -> Saved:

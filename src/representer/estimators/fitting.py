@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError
-from representer.estimators.parameters import AUTO, TrainingParameters, in_common
 from representer.estimators.targets import Numbers, Target
+from representer.options.parameters import AUTO, TrainingParameters, in_common
 from representer.storage.checkpoint import forms_of, require_same_forms
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask

@@ -27,19 +27,19 @@ from representer.estimators.explanation import (
 from representer.estimators.graph_inputs import GraphInputs, PlainGraph, read_graphs
 from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.kernel_machine import CANDIDATES
-from representer.estimators.parameters import (
-    GRAPH_DECAYS,
-    MAX_MEMBERS,
-    GraphKernelParameters,
-    GraphParameters,
-    in_common,
-)
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import Numbers, centered, columns_of
 from representer.explain import WalkContribution, walk_readout
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressionNetwork, GraphRegressorConfig
 from representer.models.kernel_model import KernelModel, KernelModelConfig
+from representer.options.graph import (
+    GRAPH_DECAYS,
+    MAX_MEMBERS,
+    GraphKernelParameters,
+    GraphParameters,
+)
+from representer.options.parameters import in_common
 from representer.storage.run import RunFolder
 
 # The output of an ensemble of graph networks as an exact sum over the walks of a graph.

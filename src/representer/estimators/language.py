@@ -48,12 +48,12 @@ from representer.estimators.language_training import (
     trainer_config,
     training_task,
 )
-from representer.estimators.parameters import LanguageParameters
 from representer.estimators.targets import Classes, Moments, centered
 from representer.explain.stacks import ngram_contributions, require_layers, with_gaps
 from representer.kernels.sequences import strings_of
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.models.language_model import TiedSoftmax
+from representer.options.language import LanguageParameters
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun
 from representer.training import generators

@@ -29,10 +29,11 @@ from representer.data.language import (
 from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators.fitting import epochs_for, trainer_options
 from representer.estimators.halves import Pool
-from representer.estimators.parameters import DECAYS, LanguageParameters, in_common
 from representer.functional import activation_regularization
 from representer.kernels.sequences import as_sequence, column_of
 from representer.models import LanguageModelConfig, LanguageNetwork
+from representer.options.language import LanguageParameters
+from representer.options.parameters import DECAYS, in_common
 from representer.training import generators
 from representer.training.averages import NonMonotonicASGD
 from representer.training.config import Loss, TrainerConfig, TrainingTask

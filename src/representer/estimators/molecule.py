@@ -33,11 +33,11 @@ from representer.estimators.explanation import Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.graph_inputs import GraphBatches
-from representer.estimators.parameters import MoleculeParameters, MoleculeRegressorParameters
 from representer.estimators.supervised import Classifier, Regressor
 from representer.estimators.targets import Numbers
 from representer.kernels.sequences import strings_of
 from representer.kernels.subtree_kernel import SubtreeKernel
+from representer.options.molecule import MoleculeParameters, MoleculeRegressorParameters
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 

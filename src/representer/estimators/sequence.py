@@ -23,13 +23,13 @@ from representer.estimators.explanation import (
 )
 from representer.estimators.fitting import Inputs
 from representer.estimators.kernel_halves import KernelHalves
-from representer.estimators.parameters import SequenceKernelParameters
 from representer.estimators.supervised import Classifier, Regressor
 from representer.estimators.targets import classes_of
 from representer.kernels import KmerKernel, StringKernel
 from representer.kernels.kernel import Kernel
 from representer.kernels.kmer_kernel import Letters, Logo
 from representer.models.kernel_model import KernelModel, KernelModelConfig
+from representer.options.sequence import SequenceKernelParameters
 
 ORDERS, DECAY = (1, 2, 3), 0.5  # of the default kernel
 OF_ALPHABETS = {"dna": (6,), "rna": (6,)}  # orders of k-mers; of others those above

@@ -25,7 +25,6 @@ from representer.estimators.explanation import (
 )
 from representer.estimators.fitting import Inputs
 from representer.estimators.kernel_machine import fit_machine
-from representer.estimators.parameters import SeriesParameters
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of, known_values
 from representer.explain import MemoryLedger, stack_readout
@@ -41,6 +40,7 @@ from representer.kernels.convolution_kernel import (
 from representer.kernels.sequences import as_sequence, has_columns
 from representer.models.sequence_classifier import SeriesNetwork, SeriesNetworkConfig
 from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.options.series import SeriesParameters
 from representer.storage.run import RunFolder
 from representer.training import generators
 

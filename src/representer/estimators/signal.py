@@ -29,7 +29,6 @@ from representer.estimators.explanation import (
 )
 from representer.estimators.fitting import Inputs
 from representer.estimators.kernel_machine import CANDIDATES
-from representer.estimators.parameters import SignalParameters, in_samples
 from representer.estimators.supervised import Classifier
 from representer.estimators.targets import centered, columns_of, pair_of, require_same_length
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
@@ -49,6 +48,7 @@ from representer.models import SignalClassifierConfig, SignalNetwork
 from representer.models.signal_classifier import pooled, step_weights
 from representer.nn.recurrent.cells import SyncNet
 from representer.nn.recurrent.machine import RecurrentKernelMachine
+from representer.options.signal import SignalParameters, in_samples
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder
 

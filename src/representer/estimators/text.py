@@ -37,14 +37,6 @@ from representer.estimators.explanation import (
 )
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.many_classes import has_many
-from representer.estimators.parameters import (
-    DECAYS,
-    NORMALIZATIONS,
-    TRAINING,
-    VECTORS,
-    TextParameters,
-    in_common,
-)
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import StackReadout, reference_card, stack_readout
@@ -60,6 +52,8 @@ from representer.models import (
 )
 from representer.models.cells import TITLES
 from representer.nn import StringKernelRNN
+from representer.options.parameters import DECAYS, in_common
+from representer.options.text import NORMALIZATIONS, TRAINING, VECTORS, TextParameters
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles, RunFolder
 from representer.training import generators

@@ -20,12 +20,12 @@ from representer.estimators.graph_inputs import PlainGraph
 from representer.estimators.label_sets import LabelSets, sets_of
 from representer.estimators.language import LanguageModel
 from representer.estimators.language_training import LAST
-from representer.estimators.parameters import AUTO
 from representer.estimators.sequence import read_sequences
 from representer.estimators.series import SeriesHalves, read_series
 from representer.estimators.signal import SignalClassifier, SignalInputs, check_windows
 from representer.estimators.targets import classes_of
 from representer.models.signal_classifier import SignalStream
+from representer.options.parameters import AUTO
 from representer.report.page import Predictions
 from representer.serving.limits import Limits
 from representer.storage.run import RunFiles

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from representer.installed import findings as extensions
-from representer.tasks.options import PACKAGES, is_importable, package_version
+from representer.options.task import PACKAGES, is_importable, package_version
 
 MARKS = {"ok": "ok  ", "note": "note", "fail": "FAIL"}
 TOLERANCE = 1e-10  # float64; layer and recurrence add in different orders

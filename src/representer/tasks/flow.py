@@ -32,6 +32,14 @@ from representer.estimators.results import (
 )
 from representer.estimators.supervised import SupervisedEstimator
 from representer.machine import limited
+from representer.options.task import (
+    as_yaml,
+    command_of,
+    determining,
+    parameters_of,
+    refuse_parameters_of_others,
+    without_data,
+)
 from representer.report import write_report
 from representer.report.page import Predictions, areas_under_curves, dependent, points
 from representer.report.summary import parts_sentence
@@ -47,14 +55,6 @@ from representer.tasks.objects import (
     equal_objects,
     naming,
     with_calibration,
-)
-from representer.tasks.options import (
-    as_yaml,
-    command_of,
-    determining,
-    parameters_of,
-    refuse_parameters_of_others,
-    without_data,
 )
 from representer.tasks.results import (
     Baseline,

@@ -21,8 +21,8 @@ from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.graph_inputs import PlainGraph
 from representer.kernels import WeisfeilerLehmanKernel
 from representer.kernels.graphs import Graph
+from representer.options.graph import TASK
 from representer.tasks.flow import EstimatorTask
-from representer.tasks.graph_options import GRAPH
 from representer.tasks.objects import Data, Objects
 from representer.tasks.results import Baseline, Facts, constant_prediction, ranks
 
@@ -58,7 +58,7 @@ def _kind(values: object) -> str:
 class GraphTask(EstimatorTask):
     """The task ``graph``."""
 
-    declared, noun, nouns = GRAPH, "graph", "graphs"
+    declared, noun, nouns = TASK, "graph", "graphs"
     classifier, regressor = GraphClassifier, GraphRegressor
     remembered: ClassVar = {"features": ""}
 

@@ -40,8 +40,10 @@ from representer.estimators.language_report import (
     unknown_note,
 )
 from representer.estimators.language_training import figures
-from representer.estimators.parameters import AUTO
 from representer.kernels.token_counts import KneserNey
+from representer.options.language import TASK
+from representer.options.parameters import AUTO
+from representer.options.task import without_data
 from representer.report.metrics import perplexity_difference
 from representer.report.page import Predictions
 from representer.report.summary import PERPLEXITY, parts_sentence, standing
@@ -49,9 +51,7 @@ from representer.storage import checkpoint
 from representer.storage.run import MODEL, RunFolder, require_finite
 from representer.tasks.comparison import Result
 from representer.tasks.flow import EstimatorComparison, EstimatorTask
-from representer.tasks.language_options import LANGUAGE
 from representer.tasks.objects import Data, Objects, Split, equal_objects, naming, strings_of
-from representer.tasks.options import without_data
 from representer.tasks.results import Baseline, Facts, Trained, named_examples, of_path
 from representer.tasks.use import count_trained_on
 
@@ -159,7 +159,7 @@ def generate(
 class LanguageTask(EstimatorTask):
     """The task ``language``; its objects are the lines of a text, and have no labels."""
 
-    declared, noun, nouns = LANGUAGE, "after line", "lines"
+    declared, noun, nouns = TASK, "after line", "lines"
     classifier = LanguageModel
     demo_folder = "language-demo"
 

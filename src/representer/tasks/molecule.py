@@ -28,9 +28,9 @@ from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.explanation import NETWORK
 from representer.kernels.overlaps import ColorCounts, overlap
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
+from representer.options.molecule import TASK, MoleculeConfig
 from representer.storage.run import RunFolder
 from representer.tasks.flow import EstimatorTask, Trained
-from representer.tasks.molecule_options import MOLECULE, MoleculeConfig
 from representer.tasks.objects import Data, Objects, Split
 from representer.tasks.results import LINES, SMALL, Baseline, Facts, Model
 
@@ -220,7 +220,7 @@ def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
 class MoleculeTask(EstimatorTask):
     """The task ``molecule``."""
 
-    declared, noun, nouns = MOLECULE, "molecule", "molecules"
+    declared, noun, nouns = TASK, "molecule", "molecules"
     classifier, regressor = MoleculeClassifier, MoleculeRegressor
     remembered: ClassVar = {"smiles": "", "target": ""}
 

@@ -26,6 +26,7 @@ from representer.estimators.results import (
     right_sets,
     sets_as_classes,
 )
+from representer.options.registry import task_of_run
 from representer.report.metrics import paired_difference
 from representer.report.page import (
     BESIDE,
@@ -42,7 +43,6 @@ from representer.report.summary import ACCURACY, RMSE, chance_sentence, standing
 from representer.storage.files import from_values
 from representer.storage.run import RunFiles
 from representer.tasks.objects import Data, Objects
-from representer.tasks.registry import task_of_run
 from representer.tasks.use import EstimatorUse
 from representer.training.state import TrainingResult
 

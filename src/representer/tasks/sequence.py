@@ -16,11 +16,11 @@ from representer.data.sequences import read_sequence_file
 from representer.estimators import SequenceClassifier, SequenceRegressor
 from representer.estimators.sequence import read_sequences
 from representer.kernels import KmerKernel
+from representer.options.sequence import TASK, SequenceReading
 from representer.storage.run import RunFolder
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
 from representer.tasks.results import Baseline, Facts, Trained, constant_prediction, ranks
-from representer.tasks.sequence_options import SEQUENCE, SequenceReading
 
 MOTIF = "TGACTCA"
 _PENALTIES = np.logspace(-3, 3, 7)
@@ -43,7 +43,7 @@ def reads(count: int = 160) -> Objects:
 class SequenceTask(EstimatorTask):
     """The task ``sequence``."""
 
-    declared, noun, nouns = SEQUENCE, "sequence", "sequences"
+    declared, noun, nouns = TASK, "sequence", "sequences"
     classifier, regressor = SequenceClassifier, SequenceRegressor
     remembered: ClassVar = {option.name: "" for option in fields(SequenceReading)}
     demo_folder = "sequence-demo"

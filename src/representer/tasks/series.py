@@ -15,14 +15,14 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from representer.data.series import read_series_file
 from representer.errors import say
 from representer.estimators import SeriesClassifier, SeriesRegressor
-from representer.estimators.parameters import AUTO
 from representer.estimators.series import SeriesInputs, read_series
 from representer.estimators.targets import classes_of
+from representer.options.parameters import AUTO
+from representer.options.series import TASK, SeriesReading
+from representer.options.task import Streaming
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
-from representer.tasks.options import Streaming
 from representer.tasks.results import Baseline, Facts, constant_prediction, ranks
-from representer.tasks.series_options import SERIES, SeriesReading
 from representer.tasks.use import Inputs, as_csv, check_output, write_table
 
 MOST = 2**27  # squares of the nearest series: training times test series times steps
@@ -113,7 +113,7 @@ def _distances(
 class SeriesTask(EstimatorTask):
     """The task ``series``."""
 
-    declared, noun, nouns = SERIES, "series", "series"
+    declared, noun, nouns = TASK, "series", "series"
     classifier, regressor = SeriesClassifier, SeriesRegressor
     remembered: ClassVar = {option.name: "" for option in fields(SeriesReading)}
     demo_folder = "series-demo"

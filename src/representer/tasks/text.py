@@ -33,19 +33,18 @@ from representer.errors import ArgumentError, KindError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.label_sets import LabelSets
-from representer.estimators.parameters import RANDOM, TRAINING
 from representer.estimators.text import TextInputs
 from representer.functional import Cell
 from representer.kernels.table_features import TextRow
 from representer.nn import StringKernelRNN
+from representer.options.task import parameters_of
+from representer.options.text import RANDOM, TASK, TRAINING, TextConfig
 from representer.storage.run import RunFolder
 from representer.tasks import use
 from representer.tasks.cells import memory_equation, output_equation
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects, are_fractions
-from representer.tasks.options import parameters_of
 from representer.tasks.results import Baseline, Facts, Model, Trained, constant_prediction, tfidf
-from representer.tasks.text_options import TEXT, TextConfig
 from representer.training.generators import return_freed_memory
 
 # Tables of texts that are larger than memory, or consist of several files.
@@ -214,7 +213,7 @@ class TextForm:
 class TextTask(EstimatorTask):
     """The task ``text``."""
 
-    declared, noun, nouns = TEXT, "document", "documents"
+    declared, noun, nouns = TASK, "document", "documents"
     classifier, regressor = TextClassifier, TextRegressor
     form = TextForm
     remembered: ClassVar = {"text": "the column with the texts", "label": "", "separator": ""}

@@ -29,11 +29,12 @@ from representer.estimators.explanation import explanations_of
 from representer.estimators.improvement import suggestions
 from representer.estimators.label_sets import LabelSets, sets_of
 from representer.estimators.many_classes import MANY, RANKS, best_classes
-from representer.estimators.parameters import AUTO
 from representer.estimators.results import figures_of_sets, result_columns
 from representer.estimators.supervised import NOT_FINITE
 from representer.estimators.targets import Numbers, classes_of, columns_of
 from representer.jobs import completed
+from representer.options.parameters import AUTO
+from representer.options.task import Task
 from representer.report import write_report
 from representer.report.page import EXPLAINED, Predictions, figures_by_target
 from representer.storage import atomic
@@ -49,7 +50,6 @@ from representer.tasks.objects import (
     strings_of,
     with_notes,
 )
-from representer.tasks.options import Task
 from representer.tasks.worklist import WorkList, locked
 
 # Explained predictions of an estimator, as explanations.json and the terminal show them.

@@ -1,7 +1,7 @@
 """Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019 ("L19")."""
 
+from representer.options.text import PRESETS
 from representer.tasks.recipe import Recipe, imported
-from representer.tasks.text_options import PRESETS
 from representer_papers.rkm2019 import published
 from representer_papers.rkm2019.language import LANGUAGE
 

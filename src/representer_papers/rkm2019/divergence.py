@@ -15,9 +15,9 @@ from torch import nn
 from representer.errors import TrainingError
 from representer.estimators import LanguageModel
 from representer.estimators.language_training import optimizer_for, training_task
+from representer.options.language import PRESETS, LanguageConfig
 from representer.storage.run import RunFolder
 from representer.tasks.language import FLOW
-from representer.tasks.language_options import PRESETS, LanguageConfig
 from representer.tasks.recipe import Request
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from representer.data.tables.files import physical_lines
+from representer.options.text import PRESETS, TextConfig, defaults_of
 from representer.storage.run import RunFolder
 from representer.tasks.objects import Data
 from representer.tasks.recipe import Request
 from representer.tasks.text import FLOW
-from representer.tasks.text_options import PRESETS, TextConfig, defaults_of
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS, column_name
 from representer_papers.shared.datasets import (
     existing,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from representer.tasks.language_options import PRESETS
+from representer.options.language import PRESETS
 from representer.tasks.recipe import Recipe, Reported, Request
 from representer_papers.shared import language
 from representer_papers.shared.language import Variant

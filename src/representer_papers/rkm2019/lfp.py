@@ -23,6 +23,7 @@ from representer.data.signals import (
 from representer.errors import DataError
 from representer.estimators import SignalClassifier
 from representer.explain import band_importance, combined_lags, phase_lags
+from representer.options.signal import SignalConfig
 from representer.report import figures
 from representer.report.figures import svg
 from representer.report.metrics import paired_over_subjects
@@ -37,7 +38,6 @@ from representer.tasks.signal.data import (
     windows_to_fit,
 )
 from representer.tasks.signal.flow import estimators_of, run_loso
-from representer.tasks.signal_options import SignalConfig
 from representer_papers.rkm2019.published import AVERAGED, BASELINE, CELLS
 from representer_papers.shared.datasets import MissingError, wanted
 from representer_papers.shared.runs import Measure, Run, run_missing

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from representer.errors import DataError
+from representer.options.language import LanguageConfig
 from representer.storage import atomic
-from representer.tasks.language_options import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared.datasets import part_of, wanted
 from representer_papers.shared.runs import Measure, Run, Stored, run_missing

@@ -34,7 +34,7 @@ from representer.data.tables.files import (
 from representer.data.tables.reading import WHOLE, read_blocks, read_grid, read_jsonl, table_files
 from representer.data.text import read_tables
 from representer.errors import ArgumentError, DataError
-from representer.tasks.registry import TASKS as ALL
+from representer.options.registry import TASKS as ALL
 
 
 def lines_of(path: Path, encoding: str = "utf-8") -> list[str]:

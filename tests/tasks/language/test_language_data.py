@@ -12,10 +12,9 @@ from language_samples import estimator_of, made_up_text, small_config
 from representer.data.language import PARTS, digests_of
 from representer.errors import ArgumentError, DataError
 from representer.estimators.language_training import network_config, optimizer_for, trainer_config
-from representer.estimators.parameters import LanguageParameters
 from representer.models import LanguageNetwork
+from representer.options.language import LanguageConfig, LanguageParameters, defaults_of
 from representer.tasks.language import FLOW
-from representer.tasks.language_options import LanguageConfig, defaults_of
 from representer.training.averages import NonMonotonicASGD
 
 

@@ -8,11 +8,10 @@ import pytest
 
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
-from representer.estimators.parameters import MoleculeRegressorParameters
+from representer.options.molecule import MoleculeConfig, MoleculeRegressorParameters, defaults_of
+from representer.options.task import parameters_of, refuse_parameters_of_others
 from representer.tasks.molecule import FLOW
-from representer.tasks.molecule_options import MoleculeConfig, defaults_of
 from representer.tasks.objects import Objects
-from representer.tasks.options import parameters_of, refuse_parameters_of_others
 
 
 @pytest.mark.parametrize(("wrong", "expected"), [

@@ -17,12 +17,12 @@ from representer.data.signals import Recordings, default_couplings, recordings, 
 from representer.data.signals.recordings import KINDS
 from representer.data.splits import Fold
 from representer.errors import ArgumentError, DataError
-from representer.estimators.parameters import SignalParameters
 from representer.estimators.targets import Classes
 from representer.kernels import CrossSpectralKernel
+from representer.options import signal as signal_options
+from representer.options.signal import DEMO, TASK, SignalConfig, SignalParameters
 from representer.report.metrics import paired_over_subjects
 from representer.report.page import Predictions
-from representer.tasks import signal_options
 from representer.tasks.objects import Data
 from representer.tasks.signal.data import (
     VIEWS,
@@ -33,7 +33,6 @@ from representer.tasks.signal.data import (
     windows_of,
 )
 from representer.tasks.signal.flow import by_subject, standing_of
-from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig
 
 # The baselines for signals learn from spectra, and nothing of the test subjects.
 
@@ -354,8 +353,8 @@ def test_every_parameter_of_the_estimator_but_the_rate_of_the_data_is_an_option(
 
 def test_the_demo_has_defaults_of_its_own():
     plain = {field.name: field.default for field in fields(SignalConfig)} | {"jobs": 0}
-    assert SIGNAL.defaults(SignalConfig()) == plain
-    assert SIGNAL.defaults(SignalConfig(demo=True)) == plain | DEMO
+    assert TASK.defaults(SignalConfig()) == plain
+    assert TASK.defaults(SignalConfig(demo=True)) == plain | DEMO
 
 
 def test_windows_that_two_subjects_share_are_left_out_of_the_second(tmp_path, capsys):

@@ -12,9 +12,9 @@ import torch
 from representer.data.signals import Standardization, synthetic_recordings, write_npz
 from representer.estimators import SignalClassifier
 from representer.explain import band_importance, combined_lags, phase_lags
+from representer.options.signal import SignalConfig
 from representer.report import pictures
 from representer.tasks.signal.flow import FLOW
-from representer.tasks.signal_options import SignalConfig
 from undrawn import undrawn
 
 TINY = {

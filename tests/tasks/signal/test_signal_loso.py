@@ -19,6 +19,7 @@ from representer.data.splits import Fold
 from representer.errors import ArgumentError, Interrupted
 from representer.estimators import SignalClassifier, kernel_machine
 from representer.estimators.halves import Pool
+from representer.options.signal import SignalConfig
 from representer.storage import checkpoint
 from representer.storage.run import RunFiles, RunFolder
 from representer.tasks import flow
@@ -28,7 +29,6 @@ from representer.tasks.signal.data import (
     windows_to_fit,
 )
 from representer.tasks.signal.flow import FLOW, SignalTask, run_loso
-from representer.tasks.signal_options import SignalConfig
 from representer.tasks.worklist import WorkList
 from saved_weights import read_weights
 from undrawn import undrawn

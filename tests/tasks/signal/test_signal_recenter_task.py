@@ -12,11 +12,11 @@ import pytest
 from representer.data.signals import Recordings, write_npz
 from representer.errors import ArgumentError
 from representer.estimators import SignalClassifier
+from representer.options.signal import SignalConfig, SignalReading, Streaming
 from representer.report.page import Predictions
 from representer.storage.run import RunFolder, UnsavedRun
 from representer.tasks.signal.data import final_fold, windows_of, windows_to_fit
 from representer.tasks.signal.flow import FLOW
-from representer.tasks.signal_options import SignalConfig, SignalReading, Streaming
 
 CONFIG = SignalConfig(answer="kernel", recenter="subject", standardize="training", jobs=1)
 

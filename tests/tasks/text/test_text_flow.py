@@ -13,9 +13,9 @@ import pytest
 from looped import looped
 from representer.errors import ArgumentError, DataError
 from representer.models.cells import CELLS, build_cell
+from representer.options.text import DEMO, PRESETS, TextConfig, defaults_of
 from representer.tasks.objects import Data
 from representer.tasks.text import FLOW
-from representer.tasks.text_options import DEMO, PRESETS, TextConfig, defaults_of
 
 
 def write(path: Path, rows: list[tuple[str, str]]) -> str:
@@ -177,7 +177,7 @@ def test_the_authors_code_looks_ahead_and_has_a_bias_on_the_candidate():
 
 
 def test_importing_the_options_does_not_import_torch():
-    code = "import sys, representer.tasks.text_options; sys.exit('torch' in sys.modules)"
+    code = "import sys, representer.options.text; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

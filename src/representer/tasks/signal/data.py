@@ -31,12 +31,11 @@ from representer.data.tables.labels import remarks
 from representer.data.tables.reading import kind_of, named_table
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import SignalClassifier
-from representer.estimators.parameters import in_samples
 from representer.kernels.cross_spectral_kernel import MATRIX, POWER, CrossSpectralKernel
+from representer.options.signal import SignalReading, in_samples
+from representer.options.task import without_data
 from representer.tasks.objects import Objects
-from representer.tasks.options import without_data
 from representer.tasks.results import Baseline, joined, majority_class
-from representer.tasks.signal_options import SignalReading
 
 # Folds by subjects: no subject is in two parts.
 

@@ -18,7 +18,6 @@ from representer.data.splits import Fold
 from representer.errors import ArgumentError, DataError, KindError, say
 from representer.estimators import SignalClassifier
 from representer.estimators.explanation import Example
-from representer.estimators.parameters import AUTO
 from representer.estimators.targets import Classes, classes_of
 from representer.explain import (
     band_importance,
@@ -29,13 +28,15 @@ from representer.explain import (
 )
 from representer.machine import limited
 from representer.models import SignalStream
+from representer.options.parameters import AUTO
+from representer.options.signal import DEMO, TASK, SignalConfig, SignalReading
+from representer.options.task import Streaming, defaults
 from representer.report.metrics import paired_over_subjects
 from representer.report.page import Predictions, figures_of
 from representer.report.summary import ACCURACY, chance_sentence, parts_sentence, standing
 from representer.storage.run import RunFolder, UnsavedRun, make_folder, require_finite
 from representer.tasks.flow import FOLDS, EstimatorComparison, EstimatorTask
 from representer.tasks.objects import Data, Objects, Split
-from representer.tasks.options import Streaming, defaults
 from representer.tasks.results import (
     Baseline,
     FoldResult,
@@ -67,7 +68,6 @@ from representer.tasks.signal.data import (
     windows_of,
     windows_to_fit,
 )
-from representer.tasks.signal_options import DEMO, SIGNAL, SignalConfig, SignalReading
 from representer.tasks.use import Inputs, as_csv, check_output, write_table
 from representer.training import generators
 
@@ -353,7 +353,7 @@ class SignalComparison(EstimatorComparison):
 class SignalTask(EstimatorTask):
     """The task ``signal``: leave one subject, or a group of subjects, out in turn."""
 
-    declared, noun, nouns = SIGNAL, "window", "windows"
+    declared, noun, nouns = TASK, "window", "windows"
     classifier = SignalClassifier
     remembered: ClassVar = {option.name: "" for option in fields(SignalReading)}
     form = SignalForm

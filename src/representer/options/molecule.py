@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from representer.checks import require, require_choices
-from representer.estimators.parameters import MoleculeRegressorParameters
-from representer.tasks.options import (
+from representer.checks import require, require_choices, require_integers, require_numbers
+from representer.options.graph import GRAPH_READOUTS, INITIALS, NETWORKS, GraphParameters
+from representer.options.parameters import option
+from representer.options.task import (
     READ,
     GroupReading,
     RunConfig,
@@ -19,8 +20,49 @@ from representer.tasks.options import (
     defaults,
     functions_in,
     grouped,
-    option,
 )
+
+FEATURES = (62, 82)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MoleculeParameters(GraphParameters):
+    """Parameters of the networks for molecules."""
+
+    features: int = option(82, "number of atom features: 62 or 82")
+    network: str = option("wl", "kind of network", choices=NETWORKS)
+    initial: str = option("authors", "initialization of the weights", choices=INITIALS)
+    readout: str = option(
+        "last", "readout of wl: its levels side by side, their sum, or the last",
+        choices=GRAPH_READOUTS,
+    )  # fmt: skip
+    normalize: bool = option(False, "standardize the labels of each level of wl, and the readout")
+    gate_scale: float = option(10.0, "scale of the gates")
+    members: int = option(5, "number of ensemble members")
+    lr_decay: float = option(
+        0.93, "factor of the learning rate after every lr-decay-every molecules"
+    )
+    lr_decay_every: int = option(0, "molecules between two such changes; 0: an epoch")
+
+    def check(self) -> None:
+        super().check()
+        require(self, "features", self.features in FEATURES, "62 or 82")
+        require_integers(self, 0, "lr_decay_every")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MoleculeRegressorParameters(MoleculeParameters):
+    """Parameters of `MoleculeRegressor`."""
+
+    standardize: bool = option(True, "standardize the targets in training")
+    balance: float = option(
+        0.0, "draw training molecules evenly from bins of the target of this width; 0: no balancing"
+    )
+
+    def check(self) -> None:
+        super().check()
+        require_numbers(self, "balance")
+
 
 TASKS = ("auto", "regression", "classification")
 SPLITS = ("random", "scaffold")
@@ -140,13 +182,17 @@ def defaults_of(given: Any) -> dict[str, Any]:
     return defaults(MoleculeConfig, chosen)
 
 
-MOLECULE = Task(
+TASK = Task(
     name="molecule",
     summary="Train a model of molecules on a table of SMILES and values.",
     noun="molecules",
     config=MoleculeConfig,
     defaults=defaults_of,
     options=grouped(dict.fromkeys((*READ, "suggest", "drift"), (MoleculeReading,))),
+    estimators=(
+        "representer.estimators.molecule:MoleculeClassifier",
+        "representer.estimators.molecule:MoleculeRegressor",
+    ),
     functions=functions_in("representer.tasks.molecule", "suggest"),
     packages=(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",

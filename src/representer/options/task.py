@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from representer.errors import ArgumentError, MissingExtraError
-from representer.estimators.parameters import TrainingParameters, option
+from representer.options.parameters import TrainingParameters, option
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -361,7 +361,7 @@ class Task:
         packages: Optional packages that they need.
         takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
         is_shared: True if several processes can train one model; otherwise `fit` has its own.
-        estimators: Of a task of an installed package, the classes that load its runs.
+        estimators: Its classes, as ``module:class``; ``representer.estimators`` has them by name.
     """
 
     name: str

@@ -1,0 +1,1 @@
+"""What each task declares: parameters, options, and its `Task`. Free of torch."""
