@@ -82,7 +82,8 @@ def write() -> None:
     texts = {OVERVIEW: main._overview(main.COMMANDS) + "\n", OPTIONS: surface()}
     texts |= {NAMES: names(NAMES.read_text("utf-8"))}
     texts |= {REFERENCE: reference(REFERENCE.read_text("utf-8"))}
-    texts |= {page: with_tables(page.read_text("utf-8")) for page in ROOT.glob("docs/**/*.md")}
+    for page in ROOT.glob("docs/**/*.md"):
+        texts[page] = with_tables(texts.get(page) or page.read_text("utf-8"))
     for path, text in texts.items():
         if path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
