@@ -1,1 +1,1 @@
-"""What each task declares: parameters, options, and its `Task`. Free of torch."""
+"""Declarations: parameters, options and the `Task` of each kind of data. Free of torch."""
