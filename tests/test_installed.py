@@ -37,7 +37,7 @@ def example():
     "toy_task": """
 from dataclasses import dataclass
 
-
+from representer.options.parameters import option
 from representer.options.task import Task
 
 
@@ -67,7 +67,7 @@ PROGRAM = """
 import pathlib
 
 from representer.cli.main import entry_point
-from representer.options.parameters import TextParameters, option
+from representer.options.text import TextParameters
 
 entry_point(["cells", "--hidden-size", "7"])
 entry_point(["doctor"])
@@ -154,7 +154,7 @@ def test_every_command_takes_a_task_of_another_package(environment, tmp_path):
 def test_the_generated_tests_run_on_a_kernel_and_on_a_cell(environment):
     tests = Path(__file__).parent
     for files, name, least in (
-        (["kernels/test_examples.py"], "toy-kernel", 6),
+        (["kernels/test_examples.py"], "toy-kernel", 5),
         (["ops/test_ops.py"], "toy-cell", 10),
         (["ops/test_ops.py"], "toy-python", 10),
     ):
