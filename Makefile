@@ -173,6 +173,7 @@ sanitize: $(READY)
 
 generated: $(READY)
 	$(BIN)/python tools/generated.py
+	$(BIN)/python tools/architecture.py
 
 docs: $(READY)
 	@$(PIP) --editable ".[docs]"
