@@ -4,11 +4,14 @@
 of each kernel, ``--all`` of every case; ``--write`` stores those of all in ``compiled.json``.
 ``--architecture=80`` compiles for another one than 90; with ``--write`` what the kernels of the
 cases named use there, or with another Triton, is stored in ``compiled_elsewhere.json``.
+``--everywhere PAGE`` does so for five architectures with each Triton that ``make triton`` and
+``make triton-3.6.0`` installed, and writes the page's table.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -33,7 +36,7 @@ from ops.samples.rkm_scan import tensors as cell_tensors
 from ops.samples.string_scan import CHAINS
 from ops.samples.string_scan import tensors as string_tensors
 from ops.samples.walk_aggregate import tensors as walk_tensors
-from representer.nn import RKMLSTM
+from representer.nn import RKMCIFG, RKMLSTM
 from representer.ops import OPS, use_backend
 from representer.ops.rkm_scan import stationary
 from representer.ops.string_gram import triton as grams
@@ -50,6 +53,24 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuob
 # bytes; loads of one bfloat16 at a time; products on tensor cores of a group of warps; barriers
 USED = ("registers", "stack", "shared", "narrow loads", "products", "barriers")
 SIZES = (32, 2, 640)  # time, batch, units
+
+
+BEGIN, END = "<!-- compiled -->\n", "<!-- end of compiled -->\n"
+ABOUT = """\
+## Compiled for five architectures
+
+All kernels of the samples, compiled without a device by two versions of Triton, for A100, L4, H100,
+B200 and RTX 5090 in this order. Bytes of stack are of a thread: what does not fit into 255
+registers. The last column counts kernels that need more shared memory than the device has.
+
+```sh
+PYTHONPATH=.venv/triton:tests python -m tests.ops.compiled --everywhere docs/results/gpu.md
+```
+"""
+HEAD = (
+    "| | kernels | most registers | with a stack | above 128 bytes | most bytes of stack | "
+    "too much memory |"
+)
 
 
 class NoDevice:
@@ -108,9 +129,11 @@ def cell(
     return {"weight": None, **made}, {"cell": CELLS[name]}
 
 
-def both(units: int, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    layer = RKMLSTM(10, units, bidirectional=True).to(dtype)
-    return {"x": torch.ones(4, 2, 10, dtype=dtype)}, {"function": lambda x: layer(x)[0]}
+def both(
+    make: Callable[..., Any], units: int, dtype: torch.dtype, **call: Any
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    layer = make(10, units, bidirectional=True).to(dtype)
+    return {"x": torch.ones(4, 2, 10, dtype=dtype)}, {"function": lambda x: layer(x, **call)[0]}
 
 
 def gram(
@@ -131,6 +154,7 @@ CASES: dict[str, Make] = {
     "string_scan first_gated": partial(string, "first_gated", ""),
     "string_scan second_seen": partial(string, "second_seen", "mask lengths"),
     "string_scan second_seen 128": partial(string, "second_seen", "", units=128),
+    "string_scan second_seen 1200": partial(string, "second_seen", "mask lengths", units=1200),
     "string_scan third_given": partial(string, "third_given", ""),
     "string_scan fifth_exact": partial(string, "fifth_exact", ""),
     "rkm_scan rkm_lstm": partial(cell, "rkm_lstm", "input"),
@@ -146,12 +170,16 @@ CASES: dict[str, Make] = {
         cell, "lstm", "input norm lengths", units=300, batch=64
     ),
     "rkm_scan stationary norm 1150": partial(cell, "rkm_cifg", "input norm", units=1150, batch=16),
+    "rkm_scan step 1200": partial(cell, "lstm", "input norm hold lengths", units=1200),
     "rkm_scan whole rkm_lstm": partial(cell, "rkm_lstm", "input", units=64),
     "rkm_scan whole rkm_lstm 100": partial(cell, "rkm_lstm", "input", units=100),
     "rkm_scan whole rkm_cifg 128": partial(cell, "rkm_cifg", "input norm", units=128),
     "rkm_scan whole lstm norm": partial(cell, "lstm", "input norm hold lengths", units=64),
     "rkm_scan whole rkm_cifg": partial(cell, "rkm_cifg", "input", units=30),
-    "rkm_scan whole both 100": partial(both, 100),
+    "rkm_scan whole both 100": partial(both, RKMLSTM, 100),
+    "rkm_scan whole both norm 64": partial(
+        both, partial(RKMCIFG, layer_norm=True, zoneout=0.1), 64, lengths=torch.tensor([4, 3])
+    ),
     "rkm_scan whole gated_cnn": partial(cell, "gated_cnn", "input lengths"),
     "kernel_activation abs": partial(activation, "abs"),
     "kernel_activation gaussian": partial(activation, "gaussian"),
@@ -198,32 +226,106 @@ def compiled(make: Make, op: str, dtype: torch.dtype) -> Iterator[tuple[str, Any
 
 
 def usage(kernel: Any) -> dict[str, int]:
-    """Return what a compiled kernel uses of a multiprocessor."""
+    """Return what a compiled kernel uses; its code is read for ``GOLDEN`` alone."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(kernel.asm["cubin"])
         file.flush()
         shown, code = (
             subprocess.run(
                 [CUOBJDUMP, option, file.name], capture_output=True, text=True, check=True
-            )
+            ).stdout
+            if option == "-res-usage" or is_golden()
+            else ""
             for option in ("-res-usage", "-sass")
         )
-    found = re.search(r"REG:(\d+) STACK:(\d+)", shown.stdout)
-    assert found is not None, shown.stdout
-    loads = re.findall(r"\bLDG[.\w]*", code.stdout)
+    found = re.search(r"REG:(\d+) STACK:(\d+)", shown)
+    assert found is not None, shown
+    loads = re.findall(r"\bLDG[.\w]*", code)
     narrow = sum(bool({"U16", "S16", "U8", "S8"} & {*load.split(".")}) for load in loads)
-    products = code.stdout.count("HGMMA")
-    barriers = code.stdout.count("BAR.SYNC")
+    products = code.count("HGMMA")
+    barriers = code.count("BAR.SYNC")
     numbers = *map(int, found.groups()), kernel.metadata.shared, narrow, products, barriers
     return dict(zip(USED, numbers, strict=True))
 
 
+def is_golden() -> bool:
+    """Return True for the architecture and the Triton of ``compiled.json``."""
+    return architecture == 90 and triton.__version__ == json.loads(GOLDEN.read_text())["triton"]
+
+
+def elsewhere() -> dict[str, dict[str, list[int]]]:
+    """Return what the kernels use with other architectures and versions, by these."""
+    stored = json.loads(ELSEWHERE.read_text("utf-8"))
+    return {
+        where: {k: of[i] for k, of in stored["kernels"].items() if of[i] is not None}
+        for i, where in enumerate(stored["places"])
+    }
+
+
+def write_elsewhere(everywhere: dict[str, dict[str, list[int]]]) -> None:
+    """Store what `elsewhere` returns, a line for each kernel."""
+    places = sorted(everywhere)
+    labels = dict.fromkeys(label for of in everywhere.values() for label in of)
+    lines = [
+        f"  {json.dumps(label)}: {json.dumps([everywhere[x].get(label) for x in places])}"
+        for label in labels
+    ]
+    kernels = "{\n" + ",\n".join(lines) + "\n }"
+    content = f'{{\n "places": {json.dumps(places)},\n "kernels": {kernels}\n}}\n'
+    ELSEWHERE.write_text(content, "utf-8")
+
+
+def compile_everywhere(page: Path | None) -> None:
+    """Compile all kernels for every architecture with every Triton beside the environment."""
+    root, folder = Path(__file__).parents[2], Path(sys.prefix)
+    for version in sorted(folder.glob("triton*")):
+        for other in DEVICES:
+            command = [sys.executable, "-m", __spec__.name, "--all", "--write"]
+            path = os.pathsep.join(map(str, (version, root / "tests")))
+            subprocess.run(
+                [*command, f"--architecture={other}"], cwd=root, check=True,
+                env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+    write_table(page)
+
+
+def write_table(page: Path | None) -> None:
+    """Print the table of what is stored, and write it to a page."""
+    golden = json.loads(GOLDEN.read_text("utf-8"))
+    everywhere = elsewhere() | {
+        f"sm_90, Triton {golden['triton']}": {
+            label: [used["registers"], used["stack"], used["shared"]]
+            for label, used in golden["kernels"].items()
+        }
+    }
+    lines = [HEAD, "| --- |" + " ---: |" * 6]
+    for where in sorted(everywhere, key=lambda x: (x.split()[-1], int(x[3:].partition(",")[0]))):
+        used = everywhere[where]
+        registers, stack, shared = zip(*used.values(), strict=True)
+        most = DEVICES[int(where[3:].partition(",")[0])][1]
+        cells = (
+            len(used), max(registers), sum(x > 0 for x in stack), sum(x > 128 for x in stack),
+            max(stack), sum(x > most for x in shared),
+        )  # fmt: skip
+        lines.append(f"| {where} | " + " | ".join(f"{x:,}" for x in cells) + " |")
+    table = "\n".join(lines) + "\n"
+    if page:
+        before, _, rest = page.read_text("utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        page.write_text(f"{before}{BEGIN}{ABOUT}\n{table}{END}{after}", "utf-8")
+    print(table, end="")
+
+
 def main(arguments: list[str]) -> None:
     global architecture
+    if "--everywhere" in arguments:
+        arguments.remove("--everywhere")
+        compile_everywhere(Path(arguments[0]) if arguments else None)
+        return
     for option in [x for x in arguments if x.startswith("--architecture=")]:
         arguments.remove(option)
         architecture = int(option.partition("=")[2])
-    stationary._DEVICE = DEVICES[architecture]
+    stationary._DEVICE, stationary._MAJOR = DEVICES[architecture], architecture // 10
     driver.set_active(NoDevice())
     for op in OPS.values():
         if "triton" in op.backends:
@@ -231,7 +333,7 @@ def main(arguments: list[str]) -> None:
     found: dict[str, dict[str, int]] = {}
     for case, make in CASES.items():
         named = any(case.startswith(argument) for argument in arguments)
-        chosen = {"--all", "--write"} & {*arguments} and len(arguments) == 1
+        chosen = "--all" in arguments or arguments == ["--write"]
         if named or chosen or (case in FAST and not arguments):
             op = case.split()[0]
             dtypes = OTHER_DTYPES.get(op, (torch.bfloat16, torch.float32))
@@ -241,21 +343,15 @@ def main(arguments: list[str]) -> None:
                     labels = (base, *(f"{base} {n}" for n in range(2, 9)))  # with other constants
                     label = next(one for one in labels if found.get(one, used) == used)
                     found[label] = used
-    if architecture != 90 or triton.__version__ != json.loads(GOLDEN.read_text())["triton"]:
-        everywhere = json.loads(ELSEWHERE.read_text()) if ELSEWHERE.exists() else {}
-        everywhere[f"sm_{architecture}, Triton {triton.__version__}"] = {
+    if not is_golden():
+        here, everywhere = f"sm_{architecture}, Triton {triton.__version__}", elsewhere()
+        everywhere[here] = {
             label: [used["registers"], used["stack"], used["shared"]]
             for label, used in found.items()
         }
-        print(json.dumps(everywhere))
+        print(json.dumps({here: everywhere[here]}))
         if "--write" in arguments:
-            entries = (
-                f" {json.dumps(place)}: {{\n"
-                + ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in of.items())
-                + "\n }"
-                for place, of in sorted(everywhere.items())
-            )
-            ELSEWHERE.write_text("{\n" + ",\n".join(entries) + "\n}\n", encoding="utf-8")
+            write_elsewhere(everywhere)
         return
     lines = [f"  {json.dumps(label)}: {json.dumps(used)}" for label, used in found.items()]
     kernels = "{\n" + ",\n".join(lines) + "\n }"

@@ -46,7 +46,8 @@ MOST_AT_ONCE = 128  # units of h in one product, which is waited for
 # the machine nor go unnoticed
 SPINS = 2**26
 crowded: set[torch.device] = set()  # whose driver refused to run programs at once
-_DEVICE = 132, 227 * 1024  # multiprocessors and bytes of each, where there is no device: an H100
+# multiprocessors and bytes of each, and its compute capability, where there is no device: an H100
+_DEVICE, _MAJOR = (132, 227 * 1024), 9
 
 
 def refuses(p: Operands) -> str:
@@ -94,9 +95,10 @@ def precision(p: Operands) -> str:
     """Return how products in 32 bits are computed: by the switch of matrix products in torch."""
     if p.z.dtype != torch.float32 or torch.backends.cuda.matmul.allow_tf32:
         return "tf32"
-    # in TF32, the low digits of every entry are kept beside it
+    # in TF32, the low digits of every entry are kept beside it; on B200 they spill 2 kB a thread
     fits = 8 * _width(p) * (ROWS_OF_WEIGHTS + _rows(p)) <= _device(p)[1]
-    return "tf32x3" if fits and p.h0.shape[1] <= 320 else "bf16x3"
+    major = torch.cuda.get_device_capability(p.z.device)[0] if p.z.is_cuda else _MAJOR
+    return "tf32x3" if fits and p.h0.shape[1] <= 320 and major != 10 else "bf16x3"
 
 
 def slots(p: Operands) -> int:
