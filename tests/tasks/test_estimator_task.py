@@ -398,5 +398,5 @@ def copied(kind: str) -> tuple[EstimatorTask, Objects]:
 
 
 def config_class(kind: str):
-    module = importlib.import_module(f"representer.tasks.{kind}_options")
+    module = importlib.import_module(f"representer.options.{kind}")
     return getattr(module, f"{kind.capitalize()}Config")
