@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import random
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from faults import Case, Suite, Unavailable
-from faults.small_runs import COMMANDS, SmallRuns, last_line, require_loadable
+from faults.small_runs import COMMANDS, SmallRuns, last_line, new_case, require_loadable, setup
 
 FULL = 1000  # cases, 200 of each command
 POLL = 0.001  # seconds
 ANYTIME, BETWEEN, WITHIN = "anytime", "between system calls", "within a system call"
 CALLS = ("openat", "write", "fsync", "rename", "unlink")
-
-_runs: list[SmallRuns] = []
-
-
-def setup() -> None:
-    """Start the server of commands."""
-    _runs.append(SmallRuns(Path(tempfile.mkdtemp(prefix="representer-kill-"))))
-    atexit.register(_runs[-1].close)
 
 
 def cases(seed: int, share: float) -> Iterator[Case]:
@@ -43,9 +33,7 @@ def cases(seed: int, share: float) -> Iterator[Case]:
 
 def kill(task: str, kind: str, times: int, draw: random.Random) -> None:
     """Kill a command, continue it, perhaps kill it again, and compare its run in the end."""
-    runs = _runs[-1]
-    runs.reference(task)
-    case = Path(tempfile.mkdtemp(dir=runs.folder))
+    runs, case = new_case(task)
     others: list[str] = []
     for _ in range(times):
         {ANYTIME: kill_anytime, BETWEEN: kill_between, WITHIN: kill_within}[kind](

@@ -8,22 +8,21 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from typing import Any
 
 import torch
 import uvicorn
 
-from faults import Case, Suite, patience, temporary_folder
+from faults import Case, Suite, patience, temporary_folder, tiny_runs
 from faults.run_attacks import WEIRD
-from faults.tiny_runs import STOPPED, make_runs
+from faults.tiny_runs import JSON, STOPPED, VALID, make_runs
 from representer.serving import Limits, ServedModel, create_app
 
 TASKS = ("text", "language", "molecule", "graph", "signal")
 MUTATED = 60  # bodies for each task
 SECONDS = 60
 TOKEN = "a-token-of-some-length"
-JSON = {"content-type": "application/json"}
 PATHS = ("/predict", "/explain")
 LONG = "9" * 5000
 
@@ -50,7 +49,7 @@ TEXTS = ("", " ", "\0", "\ud800", "λ" * 100_000, "x " * 100_000, "\x1b[2J", "C1
          "(" * 5000, "\u202e", "<script>")  # fmt: skip
 
 _PORTS: dict[str, int] = {}
-_VALID: dict[str, Any] = {}  # an object of each task
+_VALID = dict(VALID)
 _ANSWERS: dict[str, bytes] = {}
 
 
@@ -60,10 +59,6 @@ def setup(tasks: tuple[str, ...] = TASKS) -> None:
         return
     torch.set_num_threads(1)
     place = temporary_folder()
-    _VALID.update(
-        text="the sea 1", language="one two three", molecule="CCO",
-        graph={"nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
-    )  # fmt: skip
     for task, run, data in make_runs(place / "runs", tasks):
         if run.name.endswith(STOPPED):
             continue
@@ -90,18 +85,9 @@ def _served(app: Any) -> int:
     return listening.getsockname()[1]
 
 
-def request(
-    server: str, method: str, path: str, body: bytes | None = None,
-    headers: Mapping[str, str] = JSON,
-) -> tuple[int, bytes]:  # fmt: skip
-    """Return status and body of an answer."""
-    connection = HTTPConnection("127.0.0.1", _PORTS[server], timeout=patience(2 * SECONDS))
-    try:
-        connection.request(method, path, body, dict(headers))
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
+def request(server: str, *asked: Any) -> tuple[int, bytes]:
+    """Return status and body of the answer of a server to a method, path, body and headers."""
+    return tiny_runs.request(_PORTS[server], *asked, seconds=2 * SECONDS)
 
 
 def _body(one: Any) -> bytes:

@@ -13,22 +13,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from faults import Case, Suite, patience, temporary_folder
-from faults.tiny_runs import STOPPED, make_runs
+from faults import Case, Suite, patience, temporary_folder, tiny_runs
+from faults.tiny_runs import STOPPED, VALID, make_runs
 
 TASKS = ("text", "language", "molecule", "graph")
 SECONDS, MEMORY = 5.0, 2**30  # of others' answers; bytes of a process
 ENDED = 40.0  # seconds, of the attack itself: --max-seconds and some
 # on an idle machine
 OPTIONS = {"--max-read-seconds": 2.0, "--max-call-seconds": 3.0, "--max-seconds": 30.0}
-VALID: dict[str, Any] = {
-    "text": "the sea 1", "language": "one two three", "molecule": "CCO",
-    "graph": {"nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
-}  # fmt: skip
 HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 CHUNKS = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -56,17 +51,10 @@ def setup(tasks: tuple[str, ...] = TASKS) -> None:
         request(task, "/explain", {"inputs": [VALID[task]]})  # what is imported when it is used
 
 
-def request(task: str, path: str, body: Any = None, seconds: float = 60.0) -> tuple[int, bytes]:
+def request(task: str, path: str, body: Any = None) -> tuple[int, bytes]:
     """Return the status and the body of an answer."""
-    connection = HTTPConnection("127.0.0.1", _SERVERS[task][1], timeout=patience(seconds))
-    try:
-        raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        headers = {"content-type": "application/json"}
-        connection.request("GET" if raw is None else "POST", path, raw, headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
+    raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    return tiny_runs.request(_SERVERS[task][1], "GET" if raw is None else "POST", path, raw)
 
 
 def cases(seed: int, share: float) -> Iterator[Case]:

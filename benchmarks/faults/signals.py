@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
 import random
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from faults import Case, Suite, patience
-from faults.small_runs import COMMANDS, SmallRuns, last_line, log_of, require_loadable
+from faults.small_runs import (
+    COMMANDS,
+    continued,
+    last_line,
+    log_of,
+    new_case,
+    require_loadable,
+    setup,
+)
 
 ROUNDS = 4  # of all phases and signals, each with one of the commands
 SECONDS = 5.0  # until a process must be gone
@@ -31,14 +36,6 @@ SIGNALS = {
     "SIGHUP": ([signal.SIGHUP], 129), "Ctrl-C twice": ([signal.SIGINT, signal.SIGINT], 130),
 }  # fmt: skip
 
-_runs: list[SmallRuns] = []
-
-
-def setup() -> None:
-    """Start the server of commands."""
-    _runs.append(SmallRuns(Path(tempfile.mkdtemp(prefix="representer-signals-"))))
-    atexit.register(_runs[-1].close)
-
 
 def cases(seed: int, share: float) -> Iterator[Case]:
     """Return each phase with each signal, and the commands in turn."""
@@ -54,9 +51,7 @@ def cases(seed: int, share: float) -> Iterator[Case]:
 
 def stop(task: str, phase: str, name: str, draw: random.Random) -> None:
     """Stop a command by signals in a phase, continue it, and compare its run in the end."""
-    runs, (numbers, expected) = _runs[-1], SIGNALS[name]
-    runs.reference(task)
-    case = Path(tempfile.mkdtemp(dir=runs.folder))
+    (runs, case), (numbers, expected) = new_case(task), SIGNALS[name]
     place, argument, visits = PHASES[phase]
     argument = argument or (str(runs.folder / COMMANDS[task].data) if place == "open" else "")
     delay, stamp = draw.choice((0.0, 0.0, 0.01 * draw.random())), case.with_suffix(".time")
@@ -70,8 +65,7 @@ def stop(task: str, phase: str, name: str, draw: random.Random) -> None:
     assert "Traceback" not in log_of(case).read_text(encoding="utf-8"), line
     assert "--resume" in line or len(numbers) > 1, f"no word of how to continue: {line}"
     require_loadable(case)
-    runs.finish(task, case, "--resume")
-    runs.require_same(task, case)
+    continued(task, case)
 
 
 SUITE = Suite(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import functools
 import hashlib
 import json
 import random
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,6 +198,29 @@ class SmallRuns:
         changed = sorted(n for n in {*expected, *found} if expected.get(n) != found.get(n))
         assert not changed, f"other than without an interruption: {', '.join(changed)}"
         shutil.rmtree(case)
+
+
+_RUNS: list[SmallRuns] = []
+
+
+def setup() -> None:
+    """Start the server of commands of a suite, in a folder that every user can read."""
+    _RUNS.append(SmallRuns(Path(tempfile.mkdtemp(prefix="representer-runs-"))))
+    _RUNS[-1].folder.chmod(0o755)
+    atexit.register(_RUNS[-1].close)
+
+
+def new_case(task: str | None = None) -> tuple[SmallRuns, Path]:
+    """Return the runs and a new folder, once the uninterrupted run of a task is there."""
+    if task is not None:
+        _RUNS[-1].reference(task)
+    return _RUNS[-1], Path(tempfile.mkdtemp(dir=_RUNS[-1].folder))
+
+
+def continued(task: str, case: Path) -> None:
+    """Continue a run after the fault is gone, and compare it."""
+    _RUNS[-1].finish(task, case, "--resume")
+    _RUNS[-1].require_same(task, case)
 
 
 def log_of(case: Path) -> Path:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
 import os
 import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from faults import Case, Suite, Unavailable, patience
-from faults.small_runs import COMMANDS, RUN, SmallRuns, last_line, log_of, require_loadable
+from faults import Case, Suite, Unavailable, patience, small_runs
+from faults.small_runs import (
+    COMMANDS,
+    RUN,
+    continued,
+    last_line,
+    log_of,
+    new_case,
+    require_loadable,
+)
 
 DISKS, LIMITS, RACES, MOVES = 80, 20, 20, 16  # cases in full
 ERRORS = (2, 73, 74)  # exit codes of a command that could not write
@@ -29,15 +35,6 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
 }
 LOCALES = ("C", "POSIX", "xx_BAD", "C.UTF-8")
 DAY = 86400.0
-
-_runs: list[SmallRuns] = []
-
-
-def setup() -> None:
-    """Start the server of commands."""
-    _runs.append(SmallRuns(Path(tempfile.mkdtemp(prefix="representer-system-"))))
-    _runs[-1].folder.chmod(0o755)
-    atexit.register(_runs[-1].close)
 
 
 def cases(seed: int, share: float) -> Iterator[Case]:
@@ -76,11 +73,6 @@ def cases(seed: int, share: float) -> Iterator[Case]:
         yield case("environment", f"LC_ALL={name}", use_locale, name)
 
 
-def new_case() -> Path:
-    """Return a new folder."""
-    return Path(tempfile.mkdtemp(dir=_runs[-1].folder))
-
-
 def require_error(case: Path, code: int, expected: Sequence[int] = ERRORS) -> None:
     """Check that a command failed with one line and no traceback, and lost no checkpoint."""
     text, line = log_of(case).read_text(encoding="utf-8", errors="replace"), last_line(case)
@@ -90,15 +82,9 @@ def require_error(case: Path, code: int, expected: Sequence[int] = ERRORS) -> No
     require_loadable(case)
 
 
-def continued(task: str, case: Path) -> None:
-    """Continue a run after the fault is gone, and compare it."""
-    _runs[-1].finish(task, case, "--resume")
-    _runs[-1].require_same(task, case)
-
-
 def fail_disk(task: str, draw: random.Random) -> None:
     """Fail at one of the stages of one of the files that a run writes."""
-    runs, case = _runs[-1], new_case()
+    runs, case = new_case(task)
     places = runs.reference(task).places
     place, visit = draw.choice(places)
     armed = {"REPRESENTER_FAILPOINT": f"{place}:{visit}:{draw.choice(('enospc', 'eio'))}"}
@@ -110,8 +96,7 @@ def fail_disk(task: str, draw: random.Random) -> None:
 
 def limit(task: str, draw: random.Random) -> None:
     """Refuse files of more than some thousand bytes."""
-    runs, case = _runs[-1], new_case()
-    runs.reference(task)
+    runs, case = new_case(task)
     most = draw.randrange(1000, 9000)
     code = runs.server.wait(runs.start(task, case, faults=[["limit_files", most]]))
     require_error(case, code)
@@ -120,8 +105,7 @@ def limit(task: str, draw: random.Random) -> None:
 
 def race(task: str, draw: random.Random) -> None:
     """Start a command twice at a time: one trains, the other is refused."""
-    runs, case = _runs[-1], new_case()
-    runs.reference(task)
+    runs, case = new_case(task)
     moment = time.time() + 0.1
     starts = [moment, moment + draw.choice((0.0, 0.0, 0.2 * draw.random()))]
     pids = [runs.start(task, case, faults=[["wait_until", one]]) for one in starts]
@@ -135,9 +119,9 @@ def race(task: str, draw: random.Random) -> None:
 
 def relocate(task: str, draw: random.Random) -> None:
     """Move the run folder while it is written, or copy it, and continue the moved or copied one."""
-    runs, case = _runs[-1], new_case()
+    runs, case = new_case(task)
     visit = draw.randrange(20, len(runs.reference(task).places))
-    action, other = draw.choice(("move", "copy")), new_case()
+    action, other = draw.choice(("move", "copy")), new_case()[1]
     fault = ["relocate", action, RUN, str(other / RUN), visit]
     code = runs.server.wait(runs.start(task, case, faults=[fault]))
     if action == "move":
@@ -152,8 +136,7 @@ def relocate(task: str, draw: random.Random) -> None:
 
 def fill_tmpfs() -> None:
     """Train on a file system of 64 KiB, and continue when it is larger."""
-    runs, case = _runs[-1], new_case()
-    runs.reference("text")
+    runs, case = new_case("text")
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(case)]
     if os.getuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
         raise Unavailable("a tmpfs cannot be mounted here")
@@ -162,7 +145,7 @@ def fill_tmpfs() -> None:
         require_error(case, code)
         subprocess.run(["mount", "-o", "remount,size=16m", str(case)], check=True)
         runs.finish("text", case, "--resume")
-        copy = new_case()
+        copy = new_case()[1]
         shutil.copytree(case, copy, dirs_exist_ok=True)
     finally:
         subprocess.run(["umount", str(case)], check=True)
@@ -171,8 +154,7 @@ def fill_tmpfs() -> None:
 
 def stream(place: str, expected: Sequence[int]) -> None:
     """Write to a stream that refuses."""
-    runs, case = _runs[-1], new_case()
-    runs.reference("text")
+    runs, case = new_case("text")
     code = runs.server.wait(runs.start("text", case, faults=[["redirect_stdout", place]]))
     require_error(case, code, expected)
     continued("text", case)
@@ -190,8 +172,7 @@ def use_locale(name: str) -> None:
 
 def run_apart(prefix: str, variables: dict[str, str]) -> None:
     """Run a command in a process of its own, to its end, and compare its run."""
-    runs, case = _runs[-1], new_case()
-    runs.reference("text")
+    runs, case = new_case("text")
     shell = ["sh", "-c", f'{prefix}exec "$@"', "sh", sys.executable, "-m", "representer"]
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with log_of(case).open("w", encoding="utf-8") as log:
@@ -207,7 +188,7 @@ def refuse_writing() -> None:
     """Train in a folder of another user."""
     if os.getuid():
         raise Unavailable("needs root, to become another user")
-    runs, case = _runs[-1], new_case()
+    runs, case = new_case("text")
     case.chmod(0o755)
     code = runs.server.wait(runs.start("text", case, faults=[["become_nobody"]]))
     require_error(case, code, (73,))
@@ -216,7 +197,7 @@ def refuse_writing() -> None:
 
 def refuse_locks(name: str) -> None:
     """Train where the file system has no locks: refused, and nothing is written."""
-    runs, case = _runs[-1], new_case()
+    runs, case = new_case()
     fault = ["refuse_locks", getattr(errno, name)]
     code = runs.server.wait(runs.start("text", case, faults=[fault]))
     require_error(case, code, (73,))
@@ -227,8 +208,7 @@ def undisturbed(
     task: str, faults: list[Any], name: str = "", variables: dict[str, Any] | None = None
 ) -> None:
     """Train with something odd that must not matter."""
-    runs, case = _runs[-1], new_case()
-    runs.reference(task)
+    runs, case = new_case(task)
     own = case / name if name else case
     own.mkdir(exist_ok=True)
     words = runs.words(task)
@@ -245,5 +225,5 @@ SUITE = Suite(
     "Failing disks, locks, clocks, paths and streams: one line and the right exit code, no "
     "checkpoint lost, no false success, and continued to the result of an undisturbed run",
     cases,
-    setup,
+    small_runs.setup,
 )

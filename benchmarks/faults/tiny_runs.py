@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from faults import patience
 from faults.forked import forked
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules
@@ -19,6 +22,11 @@ from representer.storage import atomic
 TASKS = ("text", "language", "molecule", "graph", "signal")
 JOINT = "text from Python"  # a kernel and a network, saved without a command
 STOPPED = "-stopped"
+VALID: dict[str, Any] = {  # an object of each task
+    "text": "the sea 1", "language": "one two three", "molecule": "CCO",
+    "graph": {"nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
+}  # fmt: skip
+JSON = {"content-type": "application/json"}
 _SMALL = ["--hidden-size", "4", "--batch-size", "16"]
 _SHARES = ["--valid-fraction", "0.2", "--test-fraction", "0.2"]
 _OPTIONS = {
@@ -90,3 +98,17 @@ def make_runs(folder: Path, tasks: Sequence[str]) -> Iterator[tuple[str, Path, P
         ended = forked(stop, folder, seconds=120, memory=None)
         assert ended.code == 2, ended.err
         yield task, stopped, data
+
+
+def request(
+    port: int, method: str, path: str, body: bytes | None = None,
+    headers: Mapping[str, str] = JSON, seconds: float = 60.0,
+) -> tuple[int, bytes]:  # fmt: skip
+    """Return status and body of the answer of a server on this machine."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=patience(seconds))
+    try:
+        connection.request(method, path, body, dict(headers))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()

@@ -64,6 +64,9 @@ class OtherTensor(Tensor):
         made.on_cpu = on_cpu
         return made
 
+    def tolist(self) -> Any:
+        return self.on_cpu.tolist()
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(func, args, kwargs or {})
