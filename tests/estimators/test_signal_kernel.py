@@ -244,3 +244,14 @@ def test_what_an_event_evokes_is_told_by_the_waveform():
     best = model.explain(X[60:61])[0].contributions[0]
     assert best.what.startswith("waveform, 0.")
     assert best.what.endswith(" s, channel 1")
+
+
+def test_few_subjects_do_not_choose_what_is_compared():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2, 100)), np.arange(60) % 2
+    X[:, 1, 30:50] += np.where(y == 1, 2, -2)[:, None]  # told by the waveform
+    options = {"sampling_rate": 100, "answer": "kernel", "random_state": 0, "verbose": 0}
+    for subjects, has_waveform in ((5, False), (6, True)):
+        model = SignalClassifier(**options, valid_fraction=0)
+        model.fit(X, y, groups=np.arange(60) // 2 % subjects)
+        assert ("waveform" in model.kernel_.views) == has_waveform

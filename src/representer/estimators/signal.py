@@ -330,6 +330,9 @@ def _window(one: Any, row: int) -> NDArray[Any]:
 
 
 _VIEWS = (*VIEWS, WAVEFORM)
+# Subjects in training that tell the views apart. By two subjects, a headband's waveforms were
+# chosen, which tell nothing of the third.
+FEWEST = 6
 _MOST_VALUES = 2**26  # of cross-spectral matrices in memory; beyond, power alone is compared
 
 
@@ -339,14 +342,14 @@ class SignalClassifier(SignalParameters, Classifier):
     Two parts predict together: a linear model on the power and the coupling of the channels in each
     frequency band, on the waveform, or on all of them (`CrossSpectralKernel`), and a network in
     which wavelet filters feed a recurrent cell (L19 section 6) and one linear layer classifies the
-    mean and the power of its outputs. X is
-    an array ``(N, C, T)``, a sequence of arrays ``(C, T)`` of one shape, or MNE's ``Epochs``, which
-    give the sampling rate and the names of the channels, too. Pass subjects as `groups`:
-    validation, and the cross-validation that chooses the kernel's features and its C, hold out
-    whole subjects. With ``recenter="subject"``, the kernel standardizes its features by the
-    windows of each subject, without their classes; pass subjects as `groups` to `predict`, too.
-    In training, all classes of a subject weigh the same; in prediction, the scores tell the offset
-    of a subject from the shares of its classes, see `Recentering`.
+    mean and the power of its outputs. X is an array ``(N, C, T)``, a sequence of arrays ``(C, T)``
+    of one shape, or MNE's ``Epochs``, which give the sampling rate and the names of the channels,
+    too. Pass subjects as `groups`: validation, and the cross-validation that chooses the kernel's
+    features and its C, hold out whole subjects; of fewer than six, power and coupling are the
+    features. With ``recenter="subject"``, the kernel standardizes its features by the windows of
+    each subject, without their classes; pass subjects as `groups` to `predict`, too. In training,
+    all classes of a subject weigh the same; in prediction, the scores tell the offset of a subject
+    from the shares of its classes, see `Recentering`.
 
     `explain` returns the contribution of each channel and pair of channels in each band, with their
     numbers in ``where``; of each filter at each step, with the times of the first and the last
@@ -377,6 +380,7 @@ class SignalClassifier(SignalParameters, Classifier):
     _window_length: int  # samples
     # subject and weight of windows by their digests, and the moments of subjects
     _known: tuple[dict[int, tuple[str, float]], Any] | None = None
+    _is_of_few: bool = False  # subjects, fewer than `FEWEST`
     inputs_: SignalInputs
     network_: models.SignalNetwork
 
@@ -440,6 +444,8 @@ class SignalClassifier(SignalParameters, Classifier):
         **more: Any,
     ) -> Any:
         """Train both halves, see `halves.fit_parts`; `groups` are subjects, whose classes count."""
+        of_train = (groups or {}).get("train")
+        self._is_of_few = of_train is not None and len({*map(str, of_train)}) < FEWEST
         if self.recenter:
             names, X, y = [], [], []
             for name, (objects, values) in parts.items():
@@ -494,6 +500,8 @@ class SignalClassifier(SignalParameters, Classifier):
         return CrossSpectralKernel(self.sampling_rate_, views=views)
 
     def kernel_candidates(self, objects: Spectra) -> list[CrossSpectralKernel]:
+        if self._is_of_few:
+            return [self._new_kernel([view for view in VIEWS if view in objects.views])]
         choices = [(view,) for view in objects.views]
         choices += [views for views in (VIEWS, _VIEWS) if {*views} <= {*objects.views}]
         return [self._new_kernel(views) for views in choices]

@@ -209,14 +209,15 @@ def series(width: float, entry: Mapping[str, Any]) -> Drawing:
         parts = np.stack([ends[:-1], points, ends[1:]], axis=1)
         line.set(color=BASELINE, linewidth=0.8)
         axes[0].add_collection(LineCollection(list(parts), colors=colors, linewidths=2.5))
-    axes[1].bar(steps, by_step, np.diff(steps, append=2 * steps[-1] + 1).min(), color=[
+    wide = np.diff(steps, append=2 * steps[-1] + 1).min()
+    axes[1].bar(steps, by_step, wide, color=[
         MODEL if value >= 0 else _AGAINST for value in by_step])  # fmt: skip
     axes[1].axhline(0, color=BASELINE, linewidth=0.7)
     axes[1].set_ylabel("contribution")
     axes[1].set_xlabel("step")
     for ax in axes:
         ax.locator_params(axis="x", integer=True)
-    axes[1].set_xlim(axes[0].get_xlim())
+        ax.set_xlim(steps[0] - wide / 2, steps[-1] + wide / 2)
     return Drawing(figure, "The series, and the contribution of each step")
 
 
