@@ -25,8 +25,8 @@ BANDS: Bands = ((1.0, 4.0), (4.0, 8.0), (8.0, 13.0), (13.0, 30.0), (30.0, 45.0))
 _AT_ONCE = 512  # windows whose spectra are in memory together
 SHRINKAGE = 5  # windows that the common mean and deviation count for beside those of a subject
 # Chosen on two EEGs, balanced and with nine windows of a class to one, see benchmarks/eeg.py.
-EVIDENCE = 0.2  # of a window beside an independent one; those of a recording resemble each other
-SHARES = 2.0  # of the Dirichlet distribution of the shares of a subject's classes
+EVIDENCE = 0.3  # of a window beside an independent one; those of a recording resemble each other
+SHARES = 2.5  # of the Dirichlet distribution of the shares of a subject's classes
 LEAST_SLOPE = 0.5  # of the log odds of classes in their scores
 SUBJECTS = 5  # whose offsets are taken to vary as scores within a subject, beside those known
 ROUNDS = 30  # of finding the offset and the shares of a subject
@@ -236,11 +236,11 @@ class Recentering:
     The scores of a window of class k at the common mean are those of a Gaussian,
 
     .. math:: s = o + m_k + e, \qquad o \sim N(0, B), \quad e \sim N(0, W), \quad
-        \pi \sim \mathrm{Dirichlet}(2, \dots, 2)
+        \pi \sim \mathrm{Dirichlet}(2.5, \dots, 2.5)
 
     with the offset o and the shares :math:`\pi` of the classes of the subject. A mean of its
     windows alone would be that of their commonest class. The offset and the shares are found in
-    turn, from no offset and from that of equal shares; a window counts as a fifth of an independent
+    turn, from no offset and from that of equal shares; a window counts as 0.3 of an independent
     one. The center is where the scores have no offset, and the odds of the classes are those of
     their shares, by the slope of a linear discriminant in the scores.
 
