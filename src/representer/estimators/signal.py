@@ -501,7 +501,7 @@ class SignalClassifier(SignalParameters, Classifier):
 
     def kernel_candidates(self, objects: Spectra) -> list[CrossSpectralKernel]:
         if self._is_of_few:
-            return [self._new_kernel([view for view in VIEWS if view in objects.views])]
+            return [self._new_kernel(tuple(view for view in VIEWS if view in objects.views))]
         choices = [(view,) for view in objects.views]
         choices += [views for views in (VIEWS, _VIEWS) if {*views} <= {*objects.views}]
         return [self._new_kernel(views) for views in choices]
