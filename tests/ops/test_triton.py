@@ -118,6 +118,15 @@ def test_kernels_compile_elsewhere_and_spill_no_more_than_recorded(place: str, t
         assert stack <= ELSEWHERE["kernels"][label][i][1], f"{label} spills registers"
 
 
+def test_all_kernels_are_recorded_for_five_architectures_and_two_versions():
+    places = {f"sm_{a}, Triton {t}" for a in (80, 89, 90, 100, 120) for t in ("3.6.0", "3.9.0")}
+    assert {*PLACES} >= places - {"sm_90, Triton 3.9.0", "sm_90, Triton 3.6.0"}
+    for i, place in enumerate(PLACES):
+        labels = {label for label, used in ELSEWHERE["kernels"].items() if used[i] is not None}
+        missing = {x for x in GOLDEN["kernels"].keys() - labels if not x[-1].isdigit()}
+        assert not missing, f"{place}: {missing}"  # numbers are those with other constants
+
+
 @NEEDS_TRITON
 @pytest.mark.slow
 def test_interpreted_kernels_pass_the_tests_of_every_backend():
