@@ -46,7 +46,7 @@ def written(path: Path, content: bytes) -> Path:
     return path
 
 
-# without its time, which would be part of the names of tests: processes collect them in other seconds
+# without the time, which would be in the names of tests: each process collects them at another one
 GZIP = partial(gzip.compress, mtime=0)
 PACK = {".gz": GZIP, ".bz2": bz2.compress, ".xz": lzma.compress}
 NOISE = {

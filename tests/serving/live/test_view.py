@@ -122,6 +122,12 @@ def test_a_window_is_drawn_with_every_contribution(tmp_path: Path) -> None:
     assert [one["name"] for one in found["filters"]][:2] == sorted(
         one["name"] for one in found["filters"]
     )[:2]
+    named = [one["name"] for one in found["bands"]]
+    times = [float(name.split()[1]) for name in named if name.startswith("waveform")]
+    hertz = [float(name.split()[0]) for name in named if name.endswith("Hz")]
+    assert (hertz, times) == (sorted(hertz), sorted(times))
+    assert len(set(named)) == len(named) == len(hertz) + len(times)
+    assert times, "the waveform is one of the views"
     assert len(found["traces"]) == len(found["channels"]) == 2
     assert view.describe()["examples"][0]["input"] is None
 

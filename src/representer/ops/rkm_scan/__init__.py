@@ -312,7 +312,7 @@ class Step:
         """
         output, gates, cells, fresh = kept
         is_bare = operands.norm is None and not needs[5]
-        if backend == "cpp" and is_bare and len(output) * output.shape[1] <= FEW_ROWS:
+        if backend == "cpp" and is_bare and 0 < len(output) * output.shape[1] <= FEW_ROWS:
             return self._few_gradients(operands, x, h0, c0, kept, grad, needs)
         p, none = self._full(operands, x, h0, c0, operands.bias), (None,) * 3
         requested = [name for name, of in (("z", needs[0]), ("static", needs[5])) if of]

@@ -222,7 +222,7 @@ class Step:
         grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...], backend: str = "cpp",
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, h0, c0 and the operands; see the twin in ``rkm_scan``."""
-        if backend == "cpp" and len(x) * x.shape[1] <= FEW_ROWS:
+        if backend == "cpp" and 0 < len(x) * x.shape[1] <= FEW_ROWS:
             return self._few_gradients(operands, x, h0, c0, kept, grad, needs)
         output, products, states = kept
         results = Results(output, None, None, products, states)  # type: ignore[arg-type]

@@ -341,7 +341,7 @@ class Signals(Kind):
                 by_span = filters.setdefault(name, {})
                 by_span[where] = by_span.get(where, 0.0) + value
             elif half == KERNEL and len(where) == 1:
-                name, _, _ = what.partition(", ")
+                name = what.removesuffix(f", {names[where[0]]}")
                 bands.setdefault(name, [0.0] * len(window))[where[0]] += value
                 by_channel[where[0]] += abs(value)
             else:
@@ -364,15 +364,17 @@ class Signals(Kind):
                 for name, by_span in sorted(filters.items(), key=_number)
             ],
             "bands": [
-                {"name": name, "values": sums} for name, sums in sorted(bands.items(), key=_hertz)
+                {"name": name, "values": sums}
+                for name, sums in sorted(bands.items(), key=_lower_end)
             ],
             "whole": [{"name": name, "value": value} for name, value in whole.items()],
         }
 
 
-def _hertz(pair: tuple[str, Any]) -> float:
-    """Return the lower end of a band, whose name is ``8 to 13 Hz``."""
-    return float(pair[0].split()[0])
+def _lower_end(pair: tuple[str, Any]) -> tuple[bool, float]:
+    """Sort bands such as ``8 to 13 Hz``, then times such as ``waveform, 0.031 to 0.062 s``."""
+    _, comma, span = pair[0].rpartition("waveform, ")
+    return bool(comma), float(span.split()[0])
 
 
 def _number(pair: tuple[str, Any]) -> int:
