@@ -366,7 +366,8 @@ def _write_table(request: Request, sets: Sequence[SignalSet]) -> Path:
     for signals in sets:
         if results := runs[signals.name]:
             lines += ["", *_section(request, signals, results)]
-    return write_page(request, "L19 Table 4: neural signals", _ABOUT, lines)
+    of_all = ", recentered subjects" if all(signals.align for signals in sets) else ""
+    return write_page(request, f"L19 Table 4: neural signals{of_all}", _ABOUT, lines)
 
 
 def _summary(sets: Sequence[SignalSet], runs: dict[str, Runs]) -> list[str]:
