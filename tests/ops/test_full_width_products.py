@@ -67,6 +67,15 @@ def test_products_keep_the_precision_of_float32_on_this_cpu():
     assert error < 2e-6  # float32: 4e-7; products rounded to bfloat16: 2e-3
 
 
+@pytest.fixture(params=[torch.float32, torch.float64], ids=str)
+def default_dtype(request):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(request.param)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.usefixtures("default_dtype")
 def test_what_rounds_is_seen(monkeypatch):
     matmul = torch.Tensor.__matmul__
     rounded = lambda a, b: matmul(a.bfloat16().to(a), b.bfloat16().to(b))  # noqa: E731

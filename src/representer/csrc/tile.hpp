@@ -198,6 +198,5 @@ template <class Real> inline int vectors_of(int64_t outputs) {
     return round_up(vectors, 3) < round_up(vectors, 4) ? 3 : 4;
 }
 
-
 }  // namespace REPRESENTER_ISA
 }  // namespace representer

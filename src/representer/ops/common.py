@@ -6,6 +6,7 @@ import math
 import platform
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,6 @@ from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
-from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from representer.errors import ArgumentError, BackendError, KindError, ShapeError
@@ -161,17 +161,24 @@ def _is_wide_amd() -> bool:
 
 @cache
 def _rounds_nothing() -> bool:
-    """Return True if a product that may be rounded to bfloat16 is not, whatever mode is active."""
+    """Return True if a product that may be rounded to bfloat16 is not.
+
+    A thread of its own has none of the modes that may be active in the one that asks first.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_is_exact).result()
+
+
+def _is_exact() -> bool:
+    a = torch.linspace(0.5, 1.5, 128 * 256, dtype=torch.float32).sin().view(128, 256)
+    exact = a.double() @ a.double().T
     matmul = torch.backends.mkldnn.matmul  # pyright: ignore[reportAttributeAccessIssue]
-    with disable_current_modes(), torch.autocast("cpu", enabled=False):
-        a = torch.linspace(0.5, 1.5, 128 * 256, device="cpu").sin().view(128, 256)
-        exact = a.double() @ a.double().T
-        before, matmul.fp32_precision = matmul.fp32_precision, "bf16"
-        try:
-            error = (a @ a.T - exact).norm() / exact.norm()
-        finally:
-            matmul.fp32_precision = before
-        return float(error) < 1e-5  # float32: 2e-7, bfloat16: 1e-3
+    before, matmul.fp32_precision = matmul.fp32_precision, "bf16"
+    try:
+        error = (a @ a.T - exact).norm() / exact.norm()
+    finally:
+        matmul.fp32_precision = before
+    return float(error) < 1e-5  # float32: 2e-7, bfloat16: 1e-3
 
 
 def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) -> None:
