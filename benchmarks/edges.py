@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from learned_activations import SplineLayer
 from report import mean_of, options, table, write_page
 from representer import nn as rnn
-from representer.nn.activation.kan import b_splines
+from representer.nn.activation.kernel_dag import b_splines
 from timing import Candidate, interleave
 
 ABOUT = """\

@@ -23,9 +23,9 @@ from sklearn.decomposition import KernelPCA
 from readme import CELLS, speed_table
 from representer import nn
 from representer.data.molecules import read_smiles
-from representer.data.molecules.splits import assembled_molecules
+from representer.data.molecules.table import assembled_molecules
 from representer.data.signals.recordings import Coupling, synthetic_recordings
-from representer.data.text.code_lines import code_lines
+from representer.data.text.table import code_lines
 from representer.estimators import (
     MoleculeRegressor,
     SequenceClassifier,

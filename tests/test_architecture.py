@@ -52,8 +52,7 @@ def test_the_imports_are_those_of_the_packages(imported):
 def test_a_row_moves_between_packages_of_which_one_imports_the_other(architecture, imported):
     stations = architecture.way()
     assert stations[0][0] == "data"
-    # the report, which reads the files of the run: each file counts where the row is first in it
-    assert stations[-1] == ("storage", ["storage/files.py"])
+    assert stations[-1][0] == "estimators"  # each file counts where the row is first in it
     assert any("report/page.py" in files for _, files in stations)
     apart = [
         (one, other) for (one, _), (other, _) in pairwise(stations)

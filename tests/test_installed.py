@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from representer import estimators, installed
+from representer import checks, estimators
 from representer.errors import DataError
 from representer.estimators import base
 from representer.options import registry
@@ -170,7 +170,7 @@ def test_an_estimator_of_a_package_is_that_of_its_task_or_announced_itself(monke
     from importlib.metadata import EntryPoint, EntryPoints
 
     entry = EntryPoint("Alone", "toy_lists.lists:ListInputs", "representer.estimators")
-    monkeypatch.setattr(installed, "entry_points", lambda group: EntryPoints([entry]))
+    monkeypatch.setattr(checks, "entry_points", lambda group: EntryPoints([entry]))
     monkeypatch.setitem(registry.TASKS, "lists", LISTS)
     assert estimators.ListClassifier is ListClassifier
     assert "ListClassifier" in estimators.ESTIMATORS
@@ -190,9 +190,9 @@ def test_broken_entry_points_are_skipped_with_a_warning(monkeypatch):
         EntryPoint(name, value, "representer.cells")
         for name, value in (("broken", "no_such_module:CELL"), ("path", "os:sep"))
     )
-    monkeypatch.setattr(installed, "entry_points", lambda group: entries.select(group=group))
+    monkeypatch.setattr(checks, "entry_points", lambda group: entries.select(group=group))
     with pytest.warns(UserWarning, match="cells: broken cannot be loaded: ModuleNotFoundError"):
-        assert installed.installed("cells") == {"path": os.sep}
-    found = {what: error for what, _, error in installed.findings()}
+        assert checks.installed("cells") == {"path": os.sep}
+    found = {what: error for what, _, error in checks.findings()}
     assert "no_such_module" in found["cells: broken"]
     assert found["cells: path"] == ""

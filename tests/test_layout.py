@@ -37,7 +37,6 @@ FORBIDDEN_WORDS = {  # in two parts each, so that this file may be searched too
 # Modules that tests reach by commands, methods and recipes alone.
 REACHED = {
     "src/representer/cli/use.py",
-    "src/representer/explain/checks.py",
     "src/representer/nn/has_kernel.py",
     "src/representer_papers/kbdnn2018/pictures.py",
     "src/representer_papers/rkm2019/language.py", "src/representer_papers/rkm2019/published.py",
@@ -339,11 +338,9 @@ BOTH_WAYS = {  # `kernel.network` and `layer.kernel`
     "representer.duality", "representer.kernel_network", "representer.kernels", "representer.nn",
 }  # fmt: skip
 CONCEPTS_OF_THEIR_OWN = {  # small, with one importer, and no part of it
-    "representer.explain.sections",  # Euler's theorem, by which estimators of one kernel explain
     "representer.ops.string_gram",  # an operation on the core, for one kernel
     "representer.ops.text_features",  # as well
     "representer.ops.separable_convolution.reference",  # as of every op
-    "representer.nn.activation.smoothness",  # (2)-(5) of a paper, beside the activation of (7)
     "representer.serving.connections",  # limits of a protocol, which the command line joins to it
 }
 

@@ -208,7 +208,7 @@ def _writers() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     """Return the name of the link and the writer, by what is written."""
     from representer.data.signals import synthetic_recordings, write_npz
     from representer.export import to_onnx, to_torch
-    from representer.export.int8 import to_int8
+    from representer.export.programs import to_int8
     from representer.export.runs import export_run
     from representer.kernels import StringKernel, gram
     from representer.models import SequenceClassifierConfig, SequenceNetwork

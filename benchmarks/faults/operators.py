@@ -26,8 +26,8 @@ from ops.trials import arguments, define, few_samples, gradients, make, several,
 from representer.errors import RepresenterError
 from representer.functional import Cell
 from representer.ops import OPS, core, rkm_scan, structs
-from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
 from representer.ops.op import Op
+from representer.training.lazy_adam import RowMoments, adam_rows, step_numbers
 
 FAR = 2**31 + 5  # of an entry
 NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux

@@ -32,9 +32,9 @@ from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer import nn
 from representer.ops import OPS, core
-from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
 from representer.ops.op import Op
 from representer.ops.string_gram import string_gram
+from representer.training.lazy_adam import RowMoments, adam_rows, step_numbers
 
 
 @dataclass

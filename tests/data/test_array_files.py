@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from representer.data import array_files, splits, stored
-from representer.data.array_files import DEFLATE_RATIO, read_arrays
+from representer.data import splits, stored
 from representer.data.graphs import read_graph_tables, read_jsonl_graphs
 from representer.data.molecules import read_molecules
 from representer.data.signals import read_recordings
 from representer.data.splits import digest_of, digest_of_graph
+from representer.data.tables import files
+from representer.data.tables.files import DEFLATE_RATIO, read_arrays
 from representer.data.text import read_table
 from representer.errors import DataError
 
@@ -78,7 +79,7 @@ def test_pickles_are_never_loaded(path):
 
 
 def test_arrays_expand_to_a_limit_together(path, monkeypatch):
-    monkeypatch.setattr(array_files, "most_bytes", lambda size: 1_000_000)
+    monkeypatch.setattr(files, "most_bytes", lambda size: 1_000_000)
     zeros = np.zeros(80_000)
     np.savez_compressed(path, a=zeros, b=zeros)
     assert read_arrays(path, ["a"])[0]["a"].shape == zeros.shape

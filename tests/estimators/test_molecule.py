@@ -306,7 +306,7 @@ def test_whole_scaffolds_are_held_out_for_validation(monkeypatch):
 
 def test_targets_with_gaps_are_fitted_for_one_reading_of_each_molecule(monkeypatch):
     """The predictions are those of a fit of each target alone, which reads every molecule."""
-    molecule_descriptors = importlib.import_module("representer.data.molecules.descriptors")
+    molecule_descriptors = importlib.import_module("representer.data.molecules.smiles")
     read = list[str]()
     compute = molecule_descriptors._molecule
 

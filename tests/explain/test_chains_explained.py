@@ -11,9 +11,9 @@ from torch.testing import assert_close
 
 from drawn_trees import F64, T, tree
 from representer.errors import ArgumentError, KindError, ShapeError
+from representer.estimators.kernel_halves import sections
 from representer.explain import top_walks, walk_readout
-from representer.explain.sections import sections
-from representer.explain.string_parts import chain_states, chain_sums
+from representer.explain.ngrams import chain_states, chain_sums
 from representer.explain.walks import chain_terms
 from representer.functional.trees import tree_chains
 from representer.kernels import Gaussian, InversePolynomial, StringKernel

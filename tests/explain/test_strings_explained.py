@@ -25,8 +25,7 @@ from torch.testing import assert_close
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import influence, substitutions, token_slots
-from representer.explain.ngrams import best_ngrams
-from representer.explain.string_parts import check_layer, string_parts
+from representer.explain.ngrams import best_ngrams, check_layer, string_parts
 from representer.explain.string_readout import string_readout
 from representer.nn import RAN, StringKernelRNN
 

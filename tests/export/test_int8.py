@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from representer.export.int8 import LEAST, quantize
+from representer.export.programs import LEAST, quantize
 
 from .conftest import Exported
 

@@ -19,7 +19,7 @@ from browser import look, missing, opened_page
 from representer.data.text import tokenize
 from representer.errors import KindError
 from representer.estimators import MoleculeClassifier, TextClassifier, TextRegressor
-from representer.export import export_run, offline
+from representer.export import export_run, runs
 from representer.export.content import word_rules
 from representer.export.runs import PAGE
 
@@ -27,7 +27,7 @@ from .conftest import LABELS, TEXTS, Exported
 
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="no node, which runs JavaScript")
 needs_clang = pytest.mark.skipif(
-    not all(map(shutil.which, offline.TOOLS)), reason="no clang or wasm-ld"
+    not all(map(shutil.which, runs.TOOLS)), reason="no clang or wasm-ld"
 )
 NEW = ["a very good film", "bad, isn't it? Very bad indeed", "", "an unheard plot", "👍 good"]
 HOSTILE = "</script><script>document.title='hit'</script>"
@@ -100,7 +100,7 @@ def test_a_page_predicts_and_explains_both_halves(exported: Exported, tmp_path: 
 def test_a_page_of_the_kernel_alone_needs_no_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(offline.shutil, "which", lambda name: None)
+    monkeypatch.setattr(runs.shutil, "which", lambda name: None)
     labels = [f"{HOSTILE}{label}" for label in LABELS]
     texts = [f"{text} {HOSTILE}" for text in TEXTS]
     estimator = TextClassifier(answer="kernel", random_state=0, verbose=0).fit(texts, labels)
@@ -112,7 +112,7 @@ def test_a_page_of_the_kernel_alone_needs_no_compiler(
 def test_a_page_without_a_compiler_says_what_it_lacks(
     exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(offline.shutil, "which", lambda name: None)
+    monkeypatch.setattr(runs.shutil, "which", lambda name: None)
     found = export_run(exported.estimator, tmp_path, "html")
     assert re.match(r"the network \(its share of the predictions is 50%\): .*clang", found.left_out)
     kernel = exported.estimator.part("kernel")
@@ -180,7 +180,7 @@ ALPHABET = [
 def test_texts_have_the_same_words_in_javascript(scheme: Any):
     draw = random.Random(0)
     texts = ["".join(draw.choices(ALPHABET, k=draw.randint(0, 12))) for _ in range(2000)]
-    rules = offline.javascript(word_rules(scheme))
+    rules = runs.javascript(word_rules(scheme))
     found = node(_TOKENS, given={"rules": rules, "texts": texts})
     for text, words in zip(texts, found, strict=True):
         assert words == tokenize(text, scheme), repr(text)

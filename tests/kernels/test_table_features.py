@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from representer.kernels.table_features import BINS, TableFeatures, TextRow
 from representer.kernels.text_kernel import TextKernel
+from representer.kernels.vector_features import BINS, TableFeatures, TextRow
 
 ROWS = [TextRow.of(f"text {k}", [str(k), "red" if k % 2 else "blue"]) for k in range(40)]
 

@@ -19,9 +19,9 @@ from ops.trials import (
     few_samples,
     several,
 )
+from representer.checks import installed
 from representer.errors import BackendError
 from representer.functional import StringChain
-from representer.installed import installed
 from representer.ops import OPS, Op, core
 
 BACKENDS = [

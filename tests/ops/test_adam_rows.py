@@ -9,7 +9,7 @@ from torch import Tensor
 from looped import looped
 from representer.errors import BackendError, ShapeError
 from representer.ops import core
-from representer.ops.adam_rows import BETAS, EPS, RowMoments, adam_rows, step_numbers
+from representer.training.lazy_adam import BETAS, EPS, RowMoments, adam_rows, step_numbers
 
 from .test_threads import NUMBERS, threads
 

@@ -14,7 +14,7 @@ from ops.samples.walk_aggregate import tensors as walk
 from ops.samples.walk_rounds import tensors as rounds
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import core, structs, walk_aggregate, walk_rounds
-from representer.ops.adam_rows import RowMoments, adam_rows, step_numbers
+from representer.training.lazy_adam import RowMoments, adam_rows, step_numbers
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 CELL = structs.CellStruct(gates=4, seen=4, output_gate=1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from representer import installed
+from representer import checks
 from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the folder)
 
 
@@ -70,5 +70,5 @@ def _recipes_are_found() -> Iterator[None]:
     group = "representer.recipes"
     found = EntryPoints(EntryPoint(*entry, group) for entry in groups[group].items())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(installed, "entry_points", lambda group: found.select(group=group))
+        patch.setattr(checks, "entry_points", lambda group: found.select(group=group))
         yield

@@ -22,7 +22,7 @@ import torch
 
 from representer.errors import DataError, StorageError
 from representer.storage import atomic
-from representer.storage.files import MAX_YAML, parse_json, parse_yaml, read_bytes, require_shallow
+from representer.storage.atomic import MAX_YAML, parse_json, parse_yaml, read_bytes, require_shallow
 
 
 def test_written_content_can_be_read(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_brackets_in_strings_do_not_count_as_nesting(text: str, depth: int) -> N
 
 
 def test_depth_is_computed_across_the_pieces_of_a_long_text(monkeypatch) -> None:
-    monkeypatch.setattr("representer.storage.files._CHUNK", 3)
+    monkeypatch.setattr("representer.storage.atomic._CHUNK", 3)
     text = '["[[[[", [[1, "]]"], {"a": [1]}]]' + "[]" * 64
     require_shallow(text, 4)
     with pytest.raises(ValueError, match="nested more than 3 levels"):

@@ -32,8 +32,7 @@ from representer.errors import (
     StorageError,
 )
 from representer.storage import run as run_folder
-from representer.storage.atomic import lock, write_text
-from representer.storage.files import from_values
+from representer.storage.atomic import from_values, lock, write_text
 from representer.storage.run import (
     MANIFEST,
     MODEL,

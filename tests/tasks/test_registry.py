@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from representer import estimators, installed
+from representer import checks, estimators
 from representer.cli import main
 from representer.cli.main import load
 from representer.cli.parser import build, parse
@@ -222,7 +222,7 @@ def test_what_is_not_installed_has_no_version():
 
 
 def test_without_any_recipe_the_package_is_not_installed(monkeypatch):
-    monkeypatch.setattr(installed, "entry_points", lambda group: EntryPoints([]))
+    monkeypatch.setattr(checks, "entry_points", lambda group: EntryPoints([]))
     with pytest.raises(MissingExtraError, match="pip install"):
         installed_recipes()
 

@@ -10,7 +10,7 @@ from tests.cli.conftest import write_table
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError, MissingExtraError
 from representer.estimators import TextClassifier
-from representer.storage.files import parse_json
+from representer.storage.atomic import parse_json
 from representer.training.trainer import Tracker
 
 TINY = ["--epochs", "2", "--embedding-size", "4", "--hidden-size", "4", "--device", "cpu"]

@@ -265,8 +265,7 @@ ROWS, AMINO_ACIDS = 20, "ABCDEFGHIKLMNPQRSTVWXYZ"  # rows that are looked at
 
 def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first rows; "text" if in doubt."""
-    from representer.data.graphs.reading import is_bracketed
-    from representer.data.graphs.tu import tu_folders
+    from representer.data.graphs.reading import is_bracketed, tu_folders
     from representer.data.tables import files as formats
     from representer.data.tables.reading import kind_of, named_table, read_blocks, table_format
 

@@ -21,7 +21,7 @@ from representer.cli.errors import UsageError, did_you_mean
 from representer.errors import ArgumentError, DataError, MissingExtraError
 from representer.options.registry import TASKS, task_of_run
 from representer.options.task import FIRST, MAIN, Task, group_of
-from representer.storage.files import parse_yaml, read_bytes
+from representer.storage.atomic import parse_yaml, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.checks import is_missing
-from representer.data.array_files import read_arrays
 from representer.data.tables import Grid, read_grid
 from representer.data.tables.columns import (
     LABEL_NAMES,
@@ -26,7 +25,7 @@ from representer.data.tables.columns import (
     role_of,
     text_of,
 )
-from representer.data.tables.files import format_of, listing, physical_lines
+from representer.data.tables.files import format_of, listing, physical_lines, read_arrays
 from representer.errors import DataError
 
 IDS = {"id", "series", "series_id", "case", "case_id", "sample", "sample_id", "window", "recording"}

@@ -21,7 +21,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from representer import __version__
-from representer.checks import SuggestsArguments, require_arguments
+from representer.checks import SuggestsArguments, installed, require_arguments
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import kernel_machine
 from representer.estimators.explanation import (
@@ -42,7 +42,6 @@ from representer.estimators.halves import (
 )
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target, columns_of
-from representer.installed import installed
 from representer.kernels.kernel import Kernel
 from representer.kernels.plain import from_plain, to_plain
 from representer.machine import require_device
@@ -51,7 +50,7 @@ from representer.models.cells import CELLS, SIGNAL_CELLS, resolve_cell
 from representer.options.parameters import TrainingParameters
 from representer.report.page import Results, picture_of, render
 from representer.storage import atomic
-from representer.storage.files import from_values, parse_json, read_bytes
+from representer.storage.atomic import from_values, parse_json, read_bytes
 from representer.storage.run import MODEL, WEIGHTS, RunFiles, RunFolder
 from representer.training.config import METRICS_JSONL, TrainerConfig, TrainingTask, as_jsonl
 from representer.training.processes import report_device

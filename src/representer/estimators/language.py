@@ -54,7 +54,7 @@ from representer.kernels.sequences import strings_of
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.models.language_model import TiedSoftmax
 from representer.options.language import LanguageParameters
-from representer.storage.files import from_values
+from representer.storage.atomic import from_values
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask

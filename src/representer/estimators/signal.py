@@ -49,7 +49,7 @@ from representer.models.signal_classifier import pooled, step_weights
 from representer.nn.recurrent.cells import SyncNet
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 from representer.options.signal import SignalParameters, in_samples
-from representer.storage.files import from_values
+from representer.storage.atomic import from_values
 from representer.storage.run import RunFiles, RunFolder
 
 # The output of a signal network as an exact sum over filters and windows of the signal.

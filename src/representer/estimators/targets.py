@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.data.splits import Splits
-from representer.data.tables.labels import alike
+from representer.data.tables.columns import alike
 from representer.errors import ArgumentError, DataError
 from representer.estimators.label_sets import LabelSets, mean_of
 from representer.kernels.sequences import as_sequence, column_of

@@ -42,8 +42,8 @@ from representer.estimators.targets import centered, columns_of
 from representer.explain import StackReadout, reference_card, stack_readout
 from representer.explain.stacks import Layer, ngram_contributions, require_layers, with_gaps
 from representer.kernels.sequences import Numbered, records_of, strings_of
-from representer.kernels.table_features import TextRow
 from representer.kernels.text_kernel import WORDS, TextKernel
+from representer.kernels.vector_features import TextRow
 from representer.models import (
     SequenceClassifierConfig,
     SequenceNetwork,
@@ -54,7 +54,7 @@ from representer.models.cells import TITLES
 from representer.nn import StringKernelRNN
 from representer.options.parameters import DECAYS, in_common
 from representer.options.text import NORMALIZATIONS, TRAINING, VECTORS, TextParameters
-from representer.storage.files import from_values
+from representer.storage.atomic import from_values
 from representer.storage.run import RunFiles, RunFolder
 from representer.training import generators
 

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from representer.checks import check_integer
 from representer.errors import KindError
-from representer.explain.checks import check_sequence, refuse_layer
+from representer.explain.ngrams import check_sequence, refuse_layer
 from representer.explain.string_readout import check_weights, string_readout
 from representer.functional import ngram_product
 from representer.functional.rkm import EPS

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from representer.checks import check_integer
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.explain.checks import check_finite
-from representer.explain.string_parts import check_layer, string_parts
+from representer.explain.ngrams import check_finite, check_layer, string_parts
 from representer.nn import StringKernelRNN
 
 

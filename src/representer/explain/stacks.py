@@ -21,8 +21,7 @@ from torch import Tensor, nn
 
 from representer.checks import check_integer
 from representer.errors import ArgumentError, KindError
-from representer.explain.checks import check_sequence
-from representer.explain.ngrams import NgramContribution
+from representer.explain.ngrams import NgramContribution, check_sequence
 from representer.explain.recurrent import LedgerRow, MemoryLedger, memory_ledger
 from representer.explain.string_readout import StringReadout, check_weights, string_readout
 from representer.nn import StringKernelRNN

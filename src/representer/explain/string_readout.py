@@ -20,9 +20,16 @@ from torch import Tensor
 
 from representer.checks import check_integer
 from representer.errors import KindError, ShapeError
-from representer.explain.checks import check_finite, refuse_layer
-from representer.explain.ngrams import NgramContribution, best_layer_ngrams, check_multiplicative
-from representer.explain.string_parts import StringParts, string_parts, tails
+from representer.explain.ngrams import (
+    NgramContribution,
+    StringParts,
+    best_layer_ngrams,
+    check_finite,
+    check_multiplicative,
+    refuse_layer,
+    string_parts,
+    tails,
+)
 from representer.functional import NONLINEARITIES
 from representer.nn import StringKernelRNN
 

@@ -6,8 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from representer.export.c_code import CFile, step_program, to_c
-from representer.export.int8 import to_int8
-from representer.export.programs import ExportError, Parity, lowered, to_onnx, to_torch
+from representer.export.programs import ExportError, Parity, lowered, to_int8, to_onnx, to_torch
 
 if TYPE_CHECKING:
     from representer.export.runs import ExportedFile, ExportedRun, export_run, scores

@@ -18,8 +18,7 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from representer.errors import ArgumentError, KindError
-from representer.export.int8 import LEAST, quantize
-from representer.export.programs import interface, quiet
+from representer.export.programs import LEAST, interface, quantize, quiet
 from representer.models import SequenceNetwork
 from representer.nn import KAN, KernelActivation, KernelLinear
 from representer.nn.recurrent.sequence_layer import SequenceLayer

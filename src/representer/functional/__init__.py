@@ -2,13 +2,15 @@
 
 from representer.functional.activations import (
     GREENS,
+    NONLINEARITIES,
+    Nonlinearity,
     activation_regularization,
     edge_activation,
     green_function,
     kbrn_scan,
     kernel_activation,
+    nonlinearity,
 )
-from representer.functional.nonlinearities import NONLINEARITIES, Nonlinearity, nonlinearity
 from representer.functional.rkm import (
     Cell,
     gated_scan,

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.activations import NONLINEARITIES
 
 # The n-gram input of a filter, and its product with the filter.
 #

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.activations import NONLINEARITIES
 from representer.functional.rkm import compute_cached
 
 Combine = Literal["multiply", "add", "add_exact"]

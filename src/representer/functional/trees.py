@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.activations import NONLINEARITIES
 
 
 class TreeLevel(NamedTuple):

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ShapeError
-from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.activations import NONLINEARITIES
 
 
 def walk_states(

@@ -16,8 +16,7 @@ from representer.checks import check_integer, check_integers, is_integer
 from representer.errors import ArgumentError
 from representer.kernels.kernel import Kernel, value_of
 from representer.kernels.sequences import SPACE, CodeIndex, Numbered, read_texts, token_lists
-from representer.kernels.table_features import TableFeatures
-from representer.kernels.vector_features import Shares, VectorFeatures
+from representer.kernels.vector_features import Shares, TableFeatures, VectorFeatures
 from representer.ops import core
 from representer.ops.text_features import Ngrams, text_features
 

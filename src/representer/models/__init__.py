@@ -24,9 +24,10 @@ from representer.models.sequence_classifier import (
     SequenceNetwork,
     SeriesNetwork,
     SeriesNetworkConfig,
+    StackedClassifier,
+    StackedClassifierConfig,
 )
 from representer.models.signal_classifier import SignalClassifierConfig, SignalNetwork, SignalStream
-from representer.models.stacked_classifier import StackedClassifier, StackedClassifierConfig
 
 __all__ = [
     "CELLS", "GINE", "GraphEnsemble", "GraphRegressionNetwork", "GraphRegressorConfig", "HubModel",

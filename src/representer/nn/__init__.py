@@ -9,9 +9,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from representer.nn.activation.kan import KAN
 from representer.nn.activation.kernel_activation import KernelActivation, PiecewiseLinear
-from representer.nn.activation.kernel_dag import KernelDAG
+from representer.nn.activation.kernel_dag import KAN, KernelDAG
 from representer.nn.activation.kernel_linear import KernelLinear
 from representer.nn.activation.replace import (
     activation_groups,
@@ -42,14 +41,13 @@ from representer.nn.recurrent.string import StringKernelRNN
 from representer.nn.regularization import DropConnect, EmbeddingDropout, LockedDropout, drop_connect
 
 if TYPE_CHECKING:
-    from representer.nn.graph.deep_graph_kernel_nn import DeepGraphKernelNN
     from representer.nn.graph.tree_kernel_nn import TreeKernelNN
     from representer.nn.graph.walks import RandomWalkKernelNN, path_graph
-    from representer.nn.graph.wl_kernel_nn import Relabeling, WLKernelNN
+    from representer.nn.graph.wl_kernel_nn import DeepGraphKernelNN, Relabeling, WLKernelNN
     from representer.nn.recurrent.cells import TABLE1
 
 _GRAPH = {
-    "DeepGraphKernelNN": "deep_graph_kernel_nn",
+    "DeepGraphKernelNN": "wl_kernel_nn",
     "RandomWalkKernelNN": "walks",
     "Relabeling": "wl_kernel_nn",
     "TreeKernelNN": "tree_kernel_nn",

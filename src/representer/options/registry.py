@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from representer import options
+from representer.checks import installed
 from representer.errors import KindError
-from representer.installed import installed
 from representer.options.task import Task
 
 FIRST = ("text", "language", "molecule", "graph", "signal", "series")  # in the help; others follow

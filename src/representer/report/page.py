@@ -28,7 +28,7 @@ from representer.report.metrics import (
     rounded,
 )
 from representer.storage import atomic
-from representer.storage.files import parse_json, read_bytes
+from representer.storage.atomic import parse_json, read_bytes
 from representer.storage.run import RunFiles
 
 if TYPE_CHECKING:

@@ -18,8 +18,14 @@ from torch import Tensor
 from representer import __version__
 from representer.errors import CheckpointError, CheckpointVersionError, KindError
 from representer.storage import atomic
-from representer.storage.atomic import failpoint
-from representer.storage.files import opened, parse_json, physical_memory, read_bytes, read_exactly
+from representer.storage.atomic import (
+    failpoint,
+    opened,
+    parse_json,
+    physical_memory,
+    read_bytes,
+    read_exactly,
+)
 
 # Read safetensors files, checking names, shapes, dtypes and sizes before reading the body.
 

@@ -34,21 +34,19 @@ from representer.errors import (
 from representer.storage import atomic
 from representer.storage.atomic import (
     LOCK,
+    from_values,
     is_main_process,
     is_own_lock,
     lock,
-    reason_of,
-    refuse_names,
-)
-from representer.storage.checkpoint import Forms, forms_of, read_tensors, require_same_forms
-from representer.storage.files import (
-    from_values,
     parse_json,
     parse_yaml,
     physical_memory,
     read_bytes,
+    reason_of,
+    refuse_names,
     require_shallow,
 )
+from representer.storage.checkpoint import Forms, forms_of, read_tensors, require_same_forms
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from representer.errors import DataError, StorageError
 from representer.storage import atomic
-from representer.storage.files import parse_json, physical_memory, read_bytes
+from representer.storage.atomic import parse_json, physical_memory, read_bytes
 
 Unit = TypeVar("Unit", bound=Hashable)
 Value = TypeVar("Value")

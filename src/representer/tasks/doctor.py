@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from representer.installed import findings as extensions
+from representer.checks import findings as extensions
 from representer.options.task import PACKAGES, is_importable, package_version
 
 MARKS = {"ok": "ok  ", "note": "note", "fail": "FAIL"}

@@ -19,7 +19,7 @@ import numpy as np
 
 from representer.checks import is_missing
 from representer.data.splits import Fold
-from representer.data.tables.labels import remarks
+from representer.data.tables.columns import remarks
 from representer.errors import ArgumentError, DataError, TrainingError, say, show
 from representer.estimators import base
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Example

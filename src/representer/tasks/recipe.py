@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
 
+from representer.checks import installed
 from representer.errors import ArgumentError, MissingExtraError
-from representer.installed import installed
 
 
 @dataclass(frozen=True)

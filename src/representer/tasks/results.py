@@ -40,7 +40,7 @@ from representer.report.page import (
     worst,
 )
 from representer.report.summary import ACCURACY, RMSE, chance_sentence, standing
-from representer.storage.files import from_values
+from representer.storage.atomic import from_values
 from representer.storage.run import RunFiles
 from representer.tasks.objects import Data, Objects
 from representer.tasks.use import EstimatorUse

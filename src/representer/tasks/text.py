@@ -28,14 +28,14 @@ from representer.data.text import (
     tokenize,
     truncation,
 )
-from representer.data.text.code_lines import SWAPPED
+from representer.data.text.table import SWAPPED
 from representer.errors import ArgumentError, KindError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.text import TextInputs
 from representer.functional import Cell
-from representer.kernels.table_features import TextRow
+from representer.kernels.vector_features import TextRow
 from representer.nn import StringKernelRNN
 from representer.options.task import parameters_of
 from representer.options.text import RANDOM, TASK, TRAINING, TextConfig

@@ -38,7 +38,7 @@ from representer.options.task import Task
 from representer.report import write_report
 from representer.report.page import EXPLAINED, Predictions, figures_by_target
 from representer.storage import atomic
-from representer.storage.files import from_values
+from representer.storage.atomic import from_values
 from representer.storage.run import MODEL, OF_PREDICTIONS, RunFiles, require_finite
 from representer.tasks.objects import (
     Objects,

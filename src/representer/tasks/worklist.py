@@ -22,8 +22,7 @@ from representer.errors import (
     say,
 )
 from representer.storage import atomic
-from representer.storage.atomic import reason_of
-from representer.storage.files import parse_json, read_bytes
+from representer.storage.atomic import parse_json, read_bytes, reason_of
 from representer.storage.worklist import Finished, Unit, Value
 from representer.training.config import plain, require_same
 from representer.training.generators import keep_freed_memory

@@ -21,7 +21,7 @@ from representer.data.signals import (
     write_npz,
 )
 from representer.errors import ArgumentError, DataError
-from representer.storage.files import from_values
+from representer.storage.atomic import from_values
 
 # Recordings from arrays, and errors for inconsistent ones.
 

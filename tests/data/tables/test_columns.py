@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 from representer.data.tables import Dropped, LabelMap, left_out, split
 from representer.data.tables.columns import (
     Grid,
+    alike,
     group_names,
     guess_label,
     guess_text,
     has_header,
     ignored_split,
+    remarks,
     requested,
     resolve,
 )
 from representer.data.tables.files import WHOLE, did_you_mean, guard_formula, listing
-from representer.data.tables.labels import alike, remarks
 from representer.data.tables.reading import read_delimited, read_grid
 from representer.errors import ArgumentError, DataError
 

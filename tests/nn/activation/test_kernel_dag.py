@@ -12,7 +12,7 @@ from torch import nn
 
 from representer.errors import ArgumentError, ShapeError
 from representer.nn import KernelActivation, KernelDAG, activation_penalty
-from representer.nn.activation.smoothness import expansion
+from representer.nn.activation.compaction import expansion
 
 EDGES = [("x", "a"), ("y", "b"), ("a", "b"), ("x", "c"), ("b", "c"), ("constant", "c"), ("y", "d")]
 

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from looped import looped
 from representer import functional, nn
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.activation.kan import b_splines
+from representer.nn.activation.kernel_dag import b_splines
 
 GREENS = ["abs", "relu", "cubic", "gaussian"]
 OPTIONS = [{}, {"linear_term": False}, {"bias": False}, {"base": "silu"}, {"learn_centers": True}]

@@ -9,9 +9,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from representer.checks import installed
 from representer.functional import rkm
 from representer.functional.rkm import Cell
-from representer.installed import installed
 
 from . import Sample, normal
 

@@ -1,6 +1,11 @@
 """Reading of labeled graphs in TU format, in tables, in JSON Lines, and of bracketed trees."""
 
-from representer.data.graphs.reading import read_bracketed_trees, read_graph_file, tree_record
+from representer.data.graphs.reading import (
+    read_bracketed_trees,
+    read_graph_file,
+    read_tu,
+    tree_record,
+)
 from representer.data.graphs.records import (
     FEATURES,
     GraphFile,
@@ -10,7 +15,6 @@ from representer.data.graphs.records import (
     read_graph_tables,
     read_jsonl_graphs,
 )
-from representer.data.graphs.tu import read_tu
 
 __all__ = [
     "FEATURES", "GraphFile", "GraphRecord", "Values", "parse_graph", "read_bracketed_trees",

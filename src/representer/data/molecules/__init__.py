@@ -1,35 +1,31 @@
 """Molecules: reading, graphs with the features of L17, splits and resampling."""
 
-from representer.data.molecules.descriptors import (
-    ReadOnce,
-    atom_pairs,
-    descriptor_names,
-    descriptors,
-    molecule_views,
-    torsions,
-)
 from representer.data.molecules.smiles import (
     ATOM_FEATURES,
     BOND_FEATURES,
+    ReadOnce,
     atom_features,
+    atom_pairs,
     bond_features,
+    descriptor_names,
+    descriptors,
     labeled_graphs,
     molecule_graph,
+    molecule_views,
     parse_smiles,
     read_smiles,
-)
-from representer.data.molecules.splits import (
-    BalancedDraws,
-    assembled_molecules,
-    canonical,
-    scaffold,
-    split_molecules,
+    torsions,
 )
 from representer.data.molecules.table import (
+    BalancedDraws,
     MoleculeTable,
+    assembled_molecules,
+    canonical,
     invalid_reason,
     molecules_of,
     read_molecules,
+    scaffold,
+    split_molecules,
 )
 
 __all__ = [

@@ -14,9 +14,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from representer.data.array_files import described_arrays, read_arrays
 from representer.data.signals.recordings import Recordings, recordings
-from representer.data.tables.files import most_bytes, open_regular
+from representer.data.tables.files import described_arrays, most_bytes, open_regular, read_arrays
 from representer.errors import DataError, MissingExtraError, reason
 from representer.storage import atomic
 

@@ -1,8 +1,7 @@
 """Files and tables of any content: cells by row and column, label maps and stratified splits."""
 
 from representer.data.splits import Split, split
-from representer.data.tables.columns import MISSING, Dropped, Grid, LeftOut, left_out
-from representer.data.tables.labels import LabelMap
+from representer.data.tables.columns import MISSING, Dropped, Grid, LabelMap, LeftOut, left_out
 from representer.data.tables.reading import read_grid
 
 __all__ = [

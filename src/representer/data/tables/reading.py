@@ -43,7 +43,7 @@ from representer.data.tables.files import (
 )
 from representer.data.tables.workbook import read_workbook
 from representer.errors import ArgumentError, DataError, MissingExtraError, reason
-from representer.storage.files import parse_json
+from representer.storage.atomic import parse_json
 
 # Reading of CSV and TSV files, whose rows must have equal width.
 

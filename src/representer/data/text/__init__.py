@@ -8,8 +8,14 @@ from representer.data.text.batches import (
     length_buckets,
     truncation,
 )
-from representer.data.text.code_lines import code_lines
-from representer.data.text.table import Table, assemble, read_labeled_lines, read_table, read_tables
+from representer.data.text.table import (
+    Table,
+    assemble,
+    code_lines,
+    read_labeled_lines,
+    read_table,
+    read_tables,
+)
 from representer.data.text.vectors import (
     FREQUENT,
     Coverage,

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from representer.data.molecules.descriptors import atom_pairs, descriptors, molecule_views, torsions
-from representer.data.molecules.smiles import atom_features, bond_features, parse_smiles
+from representer.data.molecules.smiles import (
+    atom_features,
+    atom_pairs,
+    bond_features,
+    descriptors,
+    molecule_views,
+    parse_smiles,
+    torsions,
+)
 from representer.export.examples.program import SETUP, lines_of, machine, network, program, run
 from representer.export.examples.subtrees import subtree_features
 

@@ -19,11 +19,12 @@ from representer.nn.activation.compaction import (
     compacted,
     corners,
     exact_values,
+    expansion,
     restart_moments,
     rounding_error,
     sampled,
+    squared_norm,
 )
-from representer.nn.activation.smoothness import expansion, squared_norm
 from representer.nn.checks import check_dense, check_flag, leaf_of_fx
 from representer.ops.common import has_values
 

@@ -11,11 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from representer.checks import is_integer
+from representer.checks import installed, is_integer
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, rkm
 from representer.functional.rkm import Cell
-from representer.installed import installed
 from representer.nn.checks import check_flag
 from representer.nn.recurrent.filters import WaveletFilters, Wavelets
 from representer.nn.recurrent.machine import RecurrentKernelMachine, name_of

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.activations import NONLINEARITIES
 from representer.functional.rkm import EPS, Cell
 from representer.ops.common import (
     FEW_ROWS,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, ShapeError
-from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.activations import NONLINEARITIES
 from representer.functional.strings import StringChain, string_states
 from representer.ops.common import (
     Multiply,

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
-from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.activations import NONLINEARITIES
 from representer.functional.walks import walk_aggregate
 from representer.ops.common import Remembered, add_rows, assert_in_graph, is_captured
 from representer.ops.table import Operand

@@ -26,8 +26,8 @@ from representer.data.signals import (
 )
 from representer.data.splits import FINAL, Fold, Splits
 from representer.data.tables import Grid
+from representer.data.tables.columns import remarks
 from representer.data.tables.files import format_of
-from representer.data.tables.labels import remarks
 from representer.data.tables.reading import kind_of, named_table
 from representer.errors import ArgumentError, DataError, say
 from representer.estimators import SignalClassifier
