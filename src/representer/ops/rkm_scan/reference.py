@@ -247,7 +247,7 @@ def finish(
         results |= _joint_gradients(p, kept, dz, transpose)
     else:
         if p.input_weight is not None:
-            results["input_weight"] = weight_gradient(dz, real(p.z, p.lengths), transpose)
+            results["input_weight"] = weight_gradient(dz, real(p.z, p.lengths), transpose, multiply)
         if p.bias is not None:
             results["bias"] = dz.flatten(0, 1).sum(0)
         if p.weight is not None:
@@ -260,7 +260,7 @@ def finish(
                 results["weight"] = product.view(p.weight.shape)
             else:
                 seen = dz[:, :, -len(p.weight) :]
-                results["weight"] = weight_gradient(seen, h_before, transpose)
+                results["weight"] = weight_gradient(seen, h_before, transpose, multiply)
     if p.static is not None and g_fresh is not None:
         h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
         c_before = previous(kept.cells, p.c0, p.lengths, p.reverse)

@@ -343,7 +343,7 @@ def finish(
     """
     results = {}
     if p.input_weight is not None:
-        results["input_weight"] = weight_gradient(dz, real(p.x, p.lengths), transpose)
+        results["input_weight"] = weight_gradient(dz, real(p.x, p.lengths), transpose, multiply)
         if p.bias is not None:
             results["bias"] = dz[:, :, -len(p.bias) :].sum((0, 1))
     if needs_x:
@@ -355,7 +355,8 @@ def finish(
         h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
         fed = h_before if p.mask is None else p.mask * h_before
         order = p.chain.order
-        results["weight"] = weight_gradient(dz[:, :, order : order + 1], fed, transpose)[0]
+        d_first = dz[:, :, order : order + 1]
+        results["weight"] = weight_gradient(d_first, fed, transpose, multiply)[0]
     if p.decay is not None and d_decay is not None:
         results["decay"] = d_decay.sum_to_size(p.decay.shape)
     return results if p.carry is None or d_carry is None else results | {"carry": d_carry}
