@@ -2,10 +2,11 @@
 
 ``python -m tests.ops.compiled`` prints the registers, bytes of stack (spills) and of shared memory
 of each kernel, ``--all`` of every case; ``--write`` stores those of all in ``compiled.json``.
-``--architecture=80`` compiles for another one than 90; with ``--write`` what the kernels of the
-cases named use there, or with another Triton, is stored in ``compiled_elsewhere.json``.
-``--everywhere PAGE`` does so for five architectures with each Triton that ``make triton`` and
-``make triton-3.6.0`` installed, and writes the page's table.
+With ``--write`` and names of cases, those of the others are not changed. ``--architecture=80``
+compiles for another one than 90; what kernels use there, or with another Triton, is in
+``compiled_elsewhere.json``. ``--everywhere PAGE`` compiles, all cases or those named, for five
+architectures with each Triton that ``make triton`` and ``make triton-3.6.0`` installed, and writes
+the page's table.
 """
 
 from __future__ import annotations
@@ -154,6 +155,7 @@ CASES: dict[str, Make] = {
     "string_scan first_gated": partial(string, "first_gated", ""),
     "string_scan second_seen": partial(string, "second_seen", "mask lengths"),
     "string_scan second_seen 128": partial(string, "second_seen", "", units=128),
+    "string_scan second_seen 1150": partial(string, "second_seen", "mask lengths", units=1150),
     "string_scan second_seen 1200": partial(string, "second_seen", "mask lengths", units=1200),
     "string_scan third_given": partial(string, "third_given", ""),
     "string_scan fifth_exact": partial(string, "fifth_exact", ""),
@@ -170,6 +172,10 @@ CASES: dict[str, Make] = {
         cell, "lstm", "input norm lengths", units=300, batch=64
     ),
     "rkm_scan stationary norm 1150": partial(cell, "rkm_cifg", "input norm", units=1150, batch=16),
+    "rkm_scan stationary both 300": partial(both, RKMLSTM, 300),
+    "rkm_scan stationary both norm 300": partial(
+        both, partial(RKMCIFG, layer_norm=True, zoneout=0.1), 300, lengths=torch.tensor([4, 3])
+    ),
     "rkm_scan step 1200": partial(cell, "lstm", "input norm hold lengths", units=1200),
     "rkm_scan whole rkm_lstm": partial(cell, "rkm_lstm", "input", units=64),
     "rkm_scan whole rkm_lstm 100": partial(cell, "rkm_lstm", "input", units=100),
@@ -275,12 +281,12 @@ def write_elsewhere(everywhere: dict[str, dict[str, list[int]]]) -> None:
     ELSEWHERE.write_text(content, "utf-8")
 
 
-def compile_everywhere(page: Path | None) -> None:
-    """Compile all kernels for every architecture with every Triton beside the environment."""
+def compile_everywhere(page: Path | None, cases: list[str]) -> None:
+    """Compile kernels for every architecture with every Triton beside the environment."""
     root, folder = Path(__file__).parents[2], Path(sys.prefix)
     for version in sorted(folder.glob("triton*")):
         for other in DEVICES:
-            command = [sys.executable, "-m", __spec__.name, "--all", "--write"]
+            command = [sys.executable, "-m", __spec__.name, *(cases or ["--all"]), "--write"]
             path = os.pathsep.join(map(str, (version, root / "tests")))
             subprocess.run(
                 [*command, f"--architecture={other}"], cwd=root, check=True,
@@ -316,11 +322,19 @@ def write_table(page: Path | None) -> None:
     print(table, end="")
 
 
+def not_of(cases: list[str], kernels: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored kernels without those of some cases."""
+    starts = tuple(f"{case} {dtype}" for case in cases for dtype in ("bfloat", "float"))
+    return {label: used for label, used in kernels.items() if not label.startswith(starts)}
+
+
 def main(arguments: list[str]) -> None:
     global architecture
     if "--everywhere" in arguments:
         arguments.remove("--everywhere")
-        compile_everywhere(Path(arguments[0]) if arguments else None)
+        pages = [x for x in arguments if x.endswith(".md")]
+        cases = [x for x in arguments if x not in pages]
+        compile_everywhere(Path(pages[0]) if pages else None, cases)
         return
     for option in [x for x in arguments if x.startswith("--architecture=")]:
         arguments.remove(option)
@@ -331,10 +345,12 @@ def main(arguments: list[str]) -> None:
         if "triton" in op.backends:
             op.backends["triton"] = replace(op.backends["triton"], devices=(), missing="")
     found: dict[str, dict[str, int]] = {}
+    cases = []
     for case, make in CASES.items():
         named = any(case.startswith(argument) for argument in arguments)
         chosen = "--all" in arguments or arguments == ["--write"]
         if named or chosen or (case in FAST and not arguments):
+            cases.append(case)
             op = case.split()[0]
             dtypes = OTHER_DTYPES.get(op, (torch.bfloat16, torch.float32))
             for dtype in dtypes[: 2 if arguments else 1]:
@@ -345,14 +361,17 @@ def main(arguments: list[str]) -> None:
                     found[label] = used
     if not is_golden():
         here, everywhere = f"sm_{architecture}, Triton {triton.__version__}", elsewhere()
-        everywhere[here] = {
+        now = {
             label: [used["registers"], used["stack"], used["shared"]]
             for label, used in found.items()
         }
-        print(json.dumps({here: everywhere[here]}))
+        everywhere[here] = now if "--all" in arguments else not_of(cases, everywhere[here]) | now
+        print(json.dumps({here: now}))
         if "--write" in arguments:
             write_elsewhere(everywhere)
         return
+    if "--write" in arguments:
+        found = not_of(cases, json.loads(GOLDEN.read_text("utf-8"))["kernels"]) | found
     lines = [f"  {json.dumps(label)}: {json.dumps(used)}" for label, used in found.items()]
     kernels = "{\n" + ",\n".join(lines) + "\n }"
     content = f'{{\n "triton": "{triton.__version__}",\n "kernels": {kernels}\n}}'

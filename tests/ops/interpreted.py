@@ -6,6 +6,7 @@ that a kernel that skips an entry is seen. bfloat16 is left out: the interpreter
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, is_dataclass
@@ -22,13 +23,16 @@ from ops.trials import arguments, define, gradients, make
 from representer.functional.rkm import LSTM
 from representer.kernels import Gaussian, StringKernel
 from representer.nn import RAN, RKMCIFG, RKMLSTM, LinearKernelRNN, StringKernelRNN
+from representer.nn.recurrent import wavefront
 from representer.ops import OPS, Op, explain_backend, use_backend
+from representer.ops.rkm_scan import Step, StepOperands
 
 from .cases import call
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 1e-2}  # of the largest entry
 FEW = {"rkm_scan": 2}  # samples of `make test`, of one kernel; of others, 1
 SMALL_DTYPES = (torch.float16, torch.float32)
+SHORT = 50_000  # bytes of shared memory, for 128 columns of 64 rows of weights in float32
 SMALL = 0.2  # a single number may be a sum of many that happen to cancel
 
 
@@ -109,6 +113,14 @@ def features(sample: Sample) -> set[Any]:
     return found
 
 
+def cell_beyond_the_chip(name: str) -> Sample:
+    """Return a sample of whose weights, in float32, a part does not fit into `SHORT` bytes."""
+    from ops.samples.rkm_scan import CELLS, tensors
+
+    made = partial(tensors, CELLS[name], (2, 3, 170), "norm lengths")
+    return Sample(f"{name}-2x3x170", made, {"cell": CELLS[name]}, ("lengths",))
+
+
 def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]]]:
     """Yield samples and dtypes for the kinds of kernel of an op, of which one runs meanwhile.
 
@@ -159,6 +171,10 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
             patch.object(stationary, "_DEVICE", (3, 232448)),
         ):
             yield [(sample, dtype) for sample in (*seen, large) for dtype in SMALL_DTYPES]
+        beyond = partial(string_tensors, CHAINS["second_seen"], (2, 3, 170), "mask")
+        beyond_chip = Sample("second_seen-2x3x170", beyond, options, ("mask",))
+        with patch.object(stationary, "_DEVICE", (132, SHORT)):  # weights in the L2 cache
+            yield [(beyond_chip, torch.float32)]
         with patch.object(chain, "is_by_step", lambda p: p.weight is not None):
             yield list(product(seen, TOLERANCE))
     if op.name == "gated_scan":  # chunks side by side, of which the last is shorter
@@ -214,12 +230,16 @@ def kinds(op: Op, all_of_them: bool) -> Iterator[list[tuple[Sample, torch.dtype]
                 yield [(sample, dtype) for sample in chosen for dtype in SMALL_DTYPES]
                 with patch.object(stationary, "_DEVICE", (5, 232448)):  # groups in turn
                     yield [(sample, torch.float32) for sample in chosen[-3:]]
+            with patch.object(stationary, "_DEVICE", (132, SHORT)):  # weights in the L2 cache
+                yield [(cell_beyond_the_chip(cell), torch.float32) for cell in ("lstm", "ran")]
             with patch.object(stationary, "refuses", lambda p: "off"):
                 yield list(product(samples, TOLERANCE))
 
 
 def wrong_descriptions() -> Iterator[str]:
     """Yield descriptions of the kernels of rkm_scan that are not as expected."""
+    from representer.ops.rkm_scan import stationary
+
     for units, dtype, options, expected in (
         (128, torch.float32, {}, "all steps in one kernel"),
         (128, torch.float16, {"layer_norm": True}, "all steps in one kernel"),
@@ -229,7 +249,8 @@ def wrong_descriptions() -> Iterator[str]:
                                  "with feedback are more than 128"),
         (129, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
         (832, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
-        (833, torch.float32, {}, "245760 bytes of shared memory are more than 232448"),
+        (1152, torch.float32, {}, "all steps in one kernel, with the weights on the chip"),
+        (1153, torch.float32, {}, "the weights of 1153 units do not fit on the chip"),
         (129, torch.float16, {"layer_norm": True}, "kernel, with the weights on the chip: 129"),
         (1153, torch.float16, {}, "the weights of 1153 units do not fit on the chip"),
     ):  # fmt: skip
@@ -238,6 +259,20 @@ def wrong_descriptions() -> Iterator[str]:
             (found,) = explain_backend(layer, torch.zeros(1, 1, 1, dtype=dtype))
         if expected not in str(found):
             yield f"{units} units, {dtype}: {found}"
+    for major, count, shared, expected in (
+        (10, 148, 232448, "245760 bytes of shared memory are more than 232448"),  # B200
+        (8, 108, 166912, "245760 bytes of shared memory are more than 166912"),  # A100
+        (9, 51, 232448, "53 programs do not run at once on 51 multiprocessors"),
+    ):
+        layer = RKMLSTM(1, 833)
+        with (
+            use_backend("triton"),
+            patch.object(stationary, "_DEVICE", (count, shared)),
+            patch.object(stationary, "_MAJOR", major),
+        ):
+            (found,) = explain_backend(layer, torch.zeros(1, 1, 1))
+        if expected not in str(found):
+            yield f"833 units on {count} multiprocessors: {found}"
     for batch, expected in (
         (128, "all steps in one kernel, with the weights on the chip: 1152 units"),
         (129, "9 groups of sequences take 9 turns"),
@@ -388,6 +423,8 @@ def wrong_directions(all_of_them: bool) -> Iterator[str]:
 
     Zoneout and dropout draw the same numbers with both backends.
     """
+    from representer.ops.rkm_scan import stationary
+
     torch.manual_seed(0)
     layers = [
         RKMCIFG(3, 5, 2, layer_norm=True, bidirectional=True, zoneout=0.2, dropout=0.3),
@@ -397,20 +434,100 @@ def wrong_directions(all_of_them: bool) -> Iterator[str]:
     ]
     for layer, is_training in product(layers if all_of_them else layers[:1], (True, False)):
         layer.train(is_training)
-        x = torch.randn(4, 3, 3, requires_grad=True)
-        leaves, ways = [x, *layer.parameters()], []
+        yield from wrong_joint(layer)
+    chip = [RKMLSTM(3, 130, bidirectional=True), *layers] if all_of_them else [layers[2]]
+    for layer in chip:  # weights on the chip, two groups of sequences in each direction
+        for refused in ("", "forward", "backward"):
+            yield from wrong_joint(layer, is_on_chip=True, refused=refused)
+    step, x = Step(LSTM, 1056), torch.zeros(1, 2, 1)
+    operands = StepOperands(torch.zeros(4 * 1056, 1), None, torch.zeros(4 * 1056, 1056), None, None)
+    for count, is_joint in ((132, True), (131, False)):  # of 66 programs in each direction
+        with patch.object(stationary, "_DEVICE", (count, 232448)):
+            if step.runs_both(operands, x, torch.zeros(2, 2, 1056)) != is_joint:
+                yield f"both directions of 1056 units in one launch on {count} multiprocessors"
+
+
+def wrong_joint(layer: Any, is_on_chip: bool = False, refused: str = "") -> Iterator[str]:
+    """Yield what is wrong with a layer of two directions, of which a driver may refuse a kernel."""
+    from representer.ops.rkm_scan import stationary, whole
+
+    def refuse(*arguments: Any) -> Any:
+        raise RuntimeError("Triton Error [CUDA]: too many blocks in cooperative launch")
+
+    kernel = refused or "forward"
+    ends, batch = [4, 0, 2], 17 if is_on_chip else 3
+    x = torch.randn(4, batch, 3, requires_grad=True)
+    leaves, ways = [x, *layer.parameters()], []
+    with (
+        patch.object(whole, "refuses", lambda p: "off" if is_on_chip else ""),
+        patch.object(stationary, "_rows", lambda p: 16),
+        patch.object(stationary, "crowded", set()),
+        patch.object(stationary, kernel, refuse if refused else getattr(stationary, kernel)),
+    ):
         for backend in ("triton", "reference"):
             torch.manual_seed(3)
-            operators = None if backend == "triton" else Op.__call__
+            is_joint = backend == "triton" and refused != "forward"  # others follow one that is
+            operators = None if is_joint else Op.__call__
             with use_backend(backend), patch.object(Op, "__call__", operators):
-                output, new = layer(x, lengths=torch.tensor([4, 0, 2]))
+                output, new = layer(x, lengths=torch.tensor([*ends, *[4] * (batch - 3)]))
                 total = torch.stack([y.square().sum() for y in (output, *new)]).sum()
                 found = torch.autograd.grad(total, leaves, allow_unused=True)
             ways.append([output, *new, *(g for g in found if g is not None)])
-        for a, b in zip(*ways, strict=True):
+    for a, b in zip(*ways, strict=True):
+        off, largest = (float(y.detach().abs().max()) for y in (a - b, b))
+        if not off <= 1e-5 * max(1.0, largest):
+            yield f"{layer} with lengths is off by {off} of {largest}"
+
+
+def wrong_wavefronts(all_of_them: bool) -> Iterator[str]:
+    """Yield stacks that compute something else in chunks of time: other bits, but for weights.
+
+    BLAS adds products in an order that depends on the number of rows, so that it does not run.
+    """
+    from representer.ops.rkm_scan import reference
+    from representer.ops.rkm_scan import triton as place
+
+    def forth(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        z = sum(x[:, :, i, None, None] * w[:, :, i] for i in range(x.shape[2]))
+        assert isinstance(z, torch.Tensor)
+        return (z if bias is None else z + bias).contiguous()
+
+    def back(dz: torch.Tensor, w: torch.Tensor, multiply: Any) -> torch.Tensor:
+        flat = dz.flatten(2)[..., None] * w.flatten(0, 1)
+        return torch.stack([flat[:, :, i] for i in range(flat.shape[2])]).cumsum(0)[-1]
+
+    torch.manual_seed(0)
+    layers = [
+        RKMCIFG(3, 5, 3, layer_norm=True, dropout=0.3, variational_dropout=0.2),
+        RKMLSTM(3, 65, 2, batch_first=True, candidate_bias=True),
+        RAN(3, 6, 4, bias=False),
+        LinearKernelRNN(3, 5, 2, feedback=True, dropout=0.2),
+    ]
+    for layer, lengths in product(layers if all_of_them else layers[:1], ([6, 0, 2], None)):
+        x = torch.randn(6, 3, 3, requires_grad=True)
+        shape = layer.num_layers, x.shape[1 - layer.batch_first], layer.hidden_size
+        given = [torch.randn(shape, requires_grad=True) for _ in range(2)]
+        ends = None if lengths is None else torch.tensor([*lengths, 1, 3, 2][: shape[1]])
+        ends = ends if ends is None or not layer.batch_first else ends.clamp(max=3)
+        leaves, ways = [x, *given, *layer.parameters()], []
+        for chunks in ("1", "4"):
+            torch.manual_seed(3)
+            with (
+                use_backend("triton"),
+                patch.dict(os.environ, {wavefront.CHUNKS: chunks}),
+                patch.object(wavefront, "run", side_effect=wavefront.run) as calls,
+                patch.object(place, "input_products", forth),
+                patch.object(reference, "input_gradient", back),
+            ):
+                output, new = layer(x, tuple(given), lengths=ends)
+                total = torch.stack([y.square().sum() for y in (output, *new)]).sum()
+                ways.append([output, *new, *torch.autograd.grad(total, leaves)])
+            if calls.call_count != (chunks != "1"):
+                yield f"{layer} ran in chunks {calls.call_count} times"
+        for i, (a, b) in enumerate(zip(*ways, strict=True)):
             off, largest = (float(y.detach().abs().max()) for y in (a - b, b))
-            if not off <= 1e-5 * max(1.0, largest):
-                yield f"{layer} with lengths is off by {off} of {largest}"
+            if not off <= (0 if i < 6 else 1e-6 * max(1.0, largest)):
+                yield f"{layer}: result {i} of chunks is off by {off} of {largest}"
 
 
 def wrong_grams(all_of_them: bool) -> Iterator[str]:
@@ -470,7 +587,8 @@ def run(all_of_them: bool) -> tuple[int, list[str]]:
     others = (
         wrong_descriptions, wrong_chunks, wrong_near_zero, silent_after_a_miss,
         stopped_by_a_driver, sorted_again, partial(wrong_layers, all_of_them),
-        partial(wrong_directions, all_of_them), partial(wrong_grams, all_of_them),
+        partial(wrong_directions, all_of_them), partial(wrong_wavefronts, all_of_them),
+        partial(wrong_grams, all_of_them),
     )  # fmt: skip
     return checked, [*failures, *(line for other in others for line in other())]
 

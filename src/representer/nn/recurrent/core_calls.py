@@ -5,7 +5,7 @@ sequence, dispatching these takes longer than the recurrence. On CUDA, the kerne
 called in the same way. Uncommon calls and errors are left to
 the general path. All arguments are checked, since the core accesses raw memory.
 
-On CUDA, both directions of a layer are one launch if its weights fit into registers: sequences and
+On CUDA, both directions of a layer are one launch if its weights fit on the chip: sequences and
 their gradients are ``(T, B, 2, H)``, which is the output of both, and states ``(2, B, H)``.
 """
 
@@ -63,7 +63,7 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
         fields = tuple(state)
     else:
         return None
-    if directions == 2 and not steps[0][0].runs_both(steps[0][1], x, h0[0]):
+    if directions == 2 and not steps[0][0].runs_both(steps[0][1], x, h0[:2]):
         return None
     weights = tuple(tensor for _, operands in steps for tensor in operands)
     is_graded = torch.is_grad_enabled() and torch._C._any_requires_grad(x, *fields, *weights)
@@ -87,19 +87,19 @@ def is_joint(steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor) -> bool:
         is_plain(x, "triton")
         and all(is_ready(state, shape, x) for state in (h0, c0))
         and all(step.fits(x.shape[2], x, operands) for step, operands in steps)
-        and step.runs_both(operands, x, h0[0])
+        and step.runs_both(operands, x, h0)
     )
 
 
-def joint_call(
-    steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor
+def layer_call(
+    steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, backend: str = "triton"
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run both directions of a layer, for which `is_joint` is True: states are ``(2, B, H)``."""
-    weights = tuple(tensor for _, operands in steps for tensor in operands)
+    """Run all directions of a layer, two if `is_joint` is True: states are ``(D, B, H)``."""
+    weights, directions = tuple(tensor for _, operands in steps for tensor in operands), len(steps)
     if torch.is_grad_enabled() and torch._C._any_requires_grad(x, h0, c0, *weights):
-        plan = steps, h0, c0, RecurrentState, 2, "triton", 2
+        plan = steps, h0, c0, RecurrentState, 2, backend, directions
         return _Call.apply(plan, x, h0, c0, *weights)  # type: ignore[return-value]
-    return _run("triton", steps, x, h0, c0, 2, keep=False)[:3]
+    return _run(backend, steps, x, h0, c0, directions, keep=False)[:3]
 
 
 def _run(

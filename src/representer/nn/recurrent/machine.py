@@ -20,7 +20,7 @@ from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
 from representer.nn.checks import check_probability
 from representer.nn.has_kernel import HasKernel
-from representer.nn.recurrent.core_calls import CoreSteps, is_joint, joint_call, weight
+from representer.nn.recurrent.core_calls import CoreSteps, is_joint, layer_call, weight
 from representer.nn.recurrent.filters import (
     FilterBank,
     WaveletFilters,
@@ -655,7 +655,7 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
             return None
         holds = [run.hold(*x.shape[:2]) for run in runs]
         pairs = zip(steps, holds, strict=True)
-        return joint_call(tuple((s, of._replace(hold=hold)) for (s, of), hold in pairs), x, *state)
+        return layer_call(tuple((s, of._replace(hold=hold)) for (s, of), hold in pairs), x, *state)
 
     def _filters(self, k: int) -> tuple[Tensor, ...]:
         return tuple(self._own(name, k) for name in self.banks[k].names)

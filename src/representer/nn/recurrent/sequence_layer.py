@@ -43,6 +43,7 @@ from representer.nn.recurrent.core_calls import CoreSteps, core_call
 from representer.nn.recurrent.initial import Initialization
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.stream import Stream, check_has_steps
+from representer.nn.recurrent.wavefront import plan, wavefront
 from representer.ops.common import (
     can_be_read,
     check_length_range,
@@ -510,6 +511,8 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         windows: tuple[Tensor, ...],
         lengths: Tensor | None,
     ) -> tuple[Tensor, list[tuple[Tensor, ...]], list[Tensor]]:
+        if self.num_layers > 1 and (ran := wavefront(self, x, fields, lengths)) is not None:
+            return *ran, [*windows]
         new_fields, new_windows = [], []
         for layer in range(self.num_layers):
             if layer and self.dropout:
@@ -567,6 +570,8 @@ class SequenceLayer(SuggestsArguments, nn.Module):
             return None
         x = input.transpose(0, 1) if self.batch_first else input
         if x.shape[2] != self.input_size or not len(x):
+            return None
+        if self.num_layers > 1 and plan(self, x) is not None:
             return None
         result = core_call(self, x, state)
         if result is None:

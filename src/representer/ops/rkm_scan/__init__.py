@@ -407,7 +407,14 @@ class Step:
             yield from (*each[:3], *(x if x is None else x[0] for x in each[3:]))
 
     def runs_both(self, operands: StepOperands, x: Tensor, h0: Tensor) -> bool:
-        """Return True if one kernel of Triton runs both directions of a layer."""
+        """Return True if one kernel of Triton runs both directions, with states ``(2, B, H)``."""
+        from representer.ops.rkm_scan import stationary  # which imports Triton
+
+        p = self._full(operands, x, h0[0], h0[0], None)
+        return self.runs_alone(operands, x, h0[0]) or not stationary.refuses(p._replace(h0=h0))
+
+    def runs_alone(self, operands: StepOperands, x: Tensor, h0: Tensor) -> bool:
+        """Return True if one kernel of Triton runs a layer, whose programs do not wait."""
         from representer.ops.rkm_scan import whole  # which imports Triton
 
         return not whole.refuses(self._full(operands, x, h0, h0, None))

@@ -16,15 +16,37 @@ three products in TF32 or bfloat16, whose error is about that of float32 or 1e-5
 from __future__ import annotations
 
 import os
+from itertools import accumulate
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from representer.functional.rkm import EPS
 from representer.ops.gpu import IS_INTERPRETED, ceil_div, power_of_2
+from representer.ops.rkm_scan.on_chip import (
+    add_parts,
+    ahead,
+    arrive,
+    by_gate,
+    columns,
+    direction_of,
+    edge_of,
+    load_tiles,
+    multiply,
+    of_units,
+    place,
+    place_of_direction,
+    publish,
+    published,
+    step_of,
+    store_parts,
+    together,
+    wait,
+)
 from representer.ops.rkm_scan.pointwise import (
     constants,
     emission,
@@ -42,6 +64,7 @@ MOST_UNITS = 1152  # whose weights fit into shared memory
 MOST_TURNS = 8  # of groups of sequences, after which a product in BLAS for each step is faster
 ROWS_OF_WEIGHTS = 64  # of a program
 MOST_AT_ONCE = 128  # units of h in one product, which is waited for
+PASSING = 64  # columns of weights that do not stay on the chip and are read at once
 # turns after which a program waits no longer, and its results are NaN: a mistake must neither hang
 # the machine nor go unnoticed
 SPINS = 2**26
@@ -52,7 +75,7 @@ _DEVICE, _MAJOR = (132, 227 * 1024), 9
 
 def refuses(p: Operands) -> str:
     """Return why these kernels do not run a call, or "" if they do."""
-    units = p.h0.shape[1]
+    units = p.h0.shape[-1]
     if os.environ.get(ENABLED) == "0":
         return f"{ENABLED} is 0"
     if p.z.device in crowded:
@@ -64,11 +87,11 @@ def refuses(p: Operands) -> str:
     if units > MOST_UNITS:
         return f"the weights of {units} units do not fit on the chip"
     count, bytes_of_each = _device(p)
-    if (needed := _bytes(p)) > bytes_of_each:
+    if (needed := _bytes(p)) > bytes_of_each and _resident(p) == _width(p):
         return f"{needed} bytes of shared memory are more than {bytes_of_each}"
-    (tiles, at_once), groups = _grid(p), _groups(p)
-    if tiles > count:
-        return f"{tiles} programs do not run at once on {count} multiprocessors"
+    (tiles, at_once, directions), groups = _grid(p), _groups(p)
+    if (programs := tiles * directions) > count:
+        return f"{programs} programs do not run at once on {count} multiprocessors"
     turns = ceil_div(groups, at_once)
     return f"{groups} groups of sequences take {turns} turns" if turns > MOST_TURNS else ""
 
@@ -80,6 +103,19 @@ def _bytes(p: Operands) -> int:
     if p.z.dtype == torch.float32:  # of which a chunk at a time passes through memory
         exchanged = min(width, 2 * MOST_AT_ONCE)
     return p.z.element_size() * numbers * (ROWS_OF_WEIGHTS * width + _rows(p) * exchanged)
+
+
+def _resident(p: Operands, *, is_backward: bool = False) -> int:
+    """Return how many columns of the weights stay on the chip; all, but for many in float32.
+
+    Then there is memory for a chunk of the others, which are read from the L2 cache in every step.
+    On B200, Triton keeps weights in registers, which have no space left for these chunks.
+    """
+    width, shared = _width(p), _device(p)[1] - (4096 if is_backward else 0)
+    if _bytes(p) <= _device(p)[1] or p.z.dtype != torch.float32 or _major(p) != 9:
+        return width
+    fitting = shared // (ROWS_OF_WEIGHTS * p.z.element_size()) - PASSING
+    return fitting // PASSING * PASSING if 2 * fitting >= width else width
 
 
 def _device(p: Operands) -> tuple[int, int]:
@@ -97,28 +133,33 @@ def precision(p: Operands) -> str:
         return "tf32"
     # in TF32, the low digits of every entry are kept beside it; on B200 they spill 2 kB a thread
     fits = 8 * _width(p) * (ROWS_OF_WEIGHTS + _rows(p)) <= _device(p)[1]
-    major = torch.cuda.get_device_capability(p.z.device)[0] if p.z.is_cuda else _MAJOR
-    return "tf32x3" if fits and p.h0.shape[1] <= 320 and major != 10 else "bf16x3"
+    return "tf32x3" if fits and p.h0.shape[-1] <= 320 and _major(p) != 10 else "bf16x3"
+
+
+def _major(p: Operands) -> int:
+    """Return the major compute capability of the device."""
+    return torch.cuda.get_device_capability(p.z.device)[0] if p.z.is_cuda else _MAJOR
 
 
 def slots(p: Operands) -> int:
     """Return the rows of the weights for a unit: its gates that depend on h, up to a power of 2."""
-    return power_of_2(len(p.weight))
+    return power_of_2(p.weight.shape[-3])
 
 
-def _grid(p: Operands) -> tuple[int, int]:
-    """Return the programs that share a sequence, and the groups of sequences at the same time."""
-    tiles = ceil_div(p.h0.shape[1], ROWS_OF_WEIGHTS // slots(p))
-    return tiles, min(_groups(p), max(1, _device(p)[0] // tiles))
+def _grid(p: Operands) -> tuple[int, int, int]:
+    """Return the programs that share a sequence, the groups at the same time, and directions."""
+    tiles, directions = ceil_div(p.h0.shape[-1], ROWS_OF_WEIGHTS // slots(p)), p.h0.dim() - 1
+    return tiles, min(_groups(p), max(1, _device(p)[0] // (tiles * directions))), directions
 
 
 def _groups(p: Operands) -> int:
-    return ceil_div(len(p.h0), _rows(p))
+    """Return the groups of sequences of a direction."""
+    return ceil_div(p.h0.shape[-2], _rows(p))
 
 
 def _rows(p: Operands) -> int:
     """Return the sequences of a program: more where weights leave registers and memory for them."""
-    batch, units = p.h0.shape
+    batch, units = p.h0.shape[-2:]
     most = 32 if units <= 640 else 16
     if p.z.dtype == torch.float32:
         most = 32 if units <= 256 else 16
@@ -127,7 +168,7 @@ def _rows(p: Operands) -> int:
 
 def _width(p: Operands) -> int:
     """Return the length of a row of h, with zeros at its end."""
-    units = p.h0.shape[1]
+    units = p.h0.shape[-1]
     whole = 64 if units <= 704 or p.z.dtype == torch.float32 else 128
     return ceil_div(units, whole) * whole
 
@@ -137,152 +178,14 @@ def _chunks(p: Operands, is_backward: bool) -> tuple[int, ...]:
 
     Forward, weights in 32 bits pass through registers, which larger ones do not leave enough of.
     """
-    width, sizes = _width(p), []
-    is_tight = p.z.dtype == torch.float32 and (width <= 512 or slots(p) == 1)
-    most = MOST_AT_ONCE // 2 if is_tight and not is_backward else MOST_AT_ONCE
-    while (left := width - sum(sizes)) > 0:
-        sizes.append(min(most, power_of_2(left + 1) // 2))
+    width, resident, sizes = _width(p), _resident(p, is_backward=is_backward), []
+    is_tight = width <= 512 or slots(p) == 1 or resident < width
+    is_tight = is_tight and p.z.dtype == torch.float32 and not is_backward
+    most = MOST_AT_ONCE // 2 if is_tight else MOST_AT_ONCE
+    while (left := width - (begun := sum(sizes))) > 0:
+        fitting = most if resident == width or begun + most <= resident else PASSING
+        sizes.append(min(fitting, power_of_2(left + 1) // 2))
     return tuple(sizes)
-
-
-@triton.jit
-def arrive(counter, missed):
-    """Tell the other programs that what this one has stored so far can be read, unless it is NaN.
-
-    Then the others wait in vain, and their results are NaN, too.
-    """
-    tl.debug_barrier()
-    tl.atomic_add(counter, tl.where(missed == 0, 1, 0), sem="release", scope="gpu")
-
-
-@triton.jit
-def wait(counter, target, missed, SPINS: tl.constexpr):
-    """Wait until a counter, which every program raises once a step, has reached a number.
-
-    Returns:
-        ``missed``, which is 0, or NaN if the counter has not reached it, now or before.
-    """
-    seen = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
-    spins = 0
-    while (seen < target) & (spins < SPINS) & (missed == 0):
-        seen = tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
-        spins += 1
-    tl.debug_barrier()
-    return tl.where(seen < target, float("nan"), missed)
-
-
-@triton.jit
-def place(group, batch, units, ROWS: tl.constexpr, UNITS: tl.constexpr):
-    """Return the units and sequences of this program, which pairs exist, and where they are."""
-    unit = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
-    row = (tl.cast(group, tl.int64) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-    is_there = (unit < units)[:, None] & (row < batch)[None, :]
-    return unit, row, is_there, row[None, :] * units + unit[:, None]
-
-
-@triton.jit
-def _columns(fixed):
-    """Return four vectors of units as columns."""
-    return fixed[0][:, None], fixed[1][:, None], fixed[2][:, None], fixed[3][:, None]
-
-
-@triton.jit
-def by_gate(product, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr):
-    """Return the parts ``(UNITS, ROWS)`` of a product ``(SLOTS UNITS, ROWS)``."""
-    parts = (product,)  # Triton compiles what follows a return
-    if SLOTS > 1:
-        last = tl.permute(tl.reshape(product, (SLOTS, UNITS, ROWS)), (1, 2, 0))
-        if SLOTS == 2:
-            parts = tl.split(last)
-        else:
-            even, odd = tl.split(tl.reshape(last, (UNITS, ROWS, 2, 2)))
-            first, third = tl.split(even)
-            second, fourth = tl.split(odd)
-            parts = first, second, third, fourth
-    return parts
-
-
-@triton.jit
-def load_tiles(weight, units, R: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr,
-               CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, DOWN: tl.constexpr,
-               UPCAST: tl.constexpr):  # fmt: skip
-    """Return chunks of the rows of this program in a weight ``(R, units, units)``.
-
-    Filled up with zeros, each is ``(SLOTS UNITS, CHUNKS[j])``, or its transpose with ``DOWN``.
-    """
-    row, tiles = tl.arange(0, SLOTS * UNITS), ()
-    slot, unit = row // UNITS, tl.program_id(0) * UNITS + row % UNITS
-    is_row, first = (slot < R) & (unit < units), (slot * units + unit) * units
-    for j in tl.static_range(len(CHUNKS)):
-        k = FIRSTS[j] + tl.arange(0, CHUNKS[j])
-        is_k = k < units
-        if DOWN:
-            at, is_entry = first[None, :] + k[:, None], is_row[None, :] & is_k[:, None]
-        else:
-            at, is_entry = first[:, None] + k[None, :], is_row[:, None] & is_k[None, :]
-        tile = tl.load(weight + at, mask=is_entry, other=0.0)
-        tiles = tiles + (tile.to(tl.float32) if UPCAST else tile,)
-    return tiles
-
-
-@triton.jit
-def edge_of(units):
-    """Return the end of what programs exchange: whole vectors, which loads with a mask need."""
-    return (units + 15) // 16 * 16
-
-
-@triton.jit
-def multiply(
-    tiles, before, is_row, units, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, ROWS: tl.constexpr,
-    OUT: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """Return the product of the chunks of a weight with h of a group, all of it loaded first."""
-    parts = ()
-    for j in tl.static_range(len(CHUNKS)):
-        k = FIRSTS[j] + tl.arange(0, CHUNKS[j])[:, None]
-        is_there = is_row & (k < edge_of(units)) if j == len(CHUNKS) - 1 else is_row
-        part = tl.load(before + k, mask=is_there, other=0.0, cache_modifier=".cg")
-        parts = parts + (part.to(tl.float32) if UPCAST else part,)
-    product = tl.zeros((OUT, ROWS), tl.float32)
-    for j in tl.static_range(len(CHUNKS)):
-        product = tl.dot(tiles[j], parts[j], product, input_precision=PRECISION)
-    return product
-
-
-@triton.jit
-def _ahead(gates, t, batch, units, row, unit, is_there, G: tl.constexpr):
-    """Return the pre-activations of a step."""
-    of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
-    loaded = ()
-    for j in tl.static_range(G):
-        loaded = loaded + (load(gates, of_gate + j * units, is_there, tl.float32),)
-    return loaded
-
-
-@triton.jit
-def _publish(sums, i, group, groups, first, second, ROWS: tl.constexpr):
-    """Write two numbers of this program for each sequence, at one of two places in turn."""
-    place = (i % 2 * groups + group) * tl.num_programs(0) + tl.program_id(0)
-    to = sums + place * (2 * ROWS) + tl.arange(0, ROWS)
-    tl.store(to, first)
-    tl.store(to + ROWS, second)
-
-
-@triton.jit
-def _published(sums, i, group, groups, PROGRAMS: tl.constexpr, ROWS: tl.constexpr):
-    """Return the two numbers ``(PROGRAMS, ROWS)`` of each program."""
-    program = tl.arange(0, PROGRAMS)[:, None]
-    place = (i % 2 * groups + group) * tl.num_programs(0) + program
-    to, is_there = sums + place * (2 * ROWS) + tl.arange(0, ROWS), program < tl.num_programs(0)
-    first = tl.load(to, mask=is_there, other=0.0, cache_modifier=".cg")
-    second = tl.load(to + ROWS, mask=is_there, other=0.0, cache_modifier=".cg")
-    return first, second
-
-
-@triton.jit
-def _of_units(x, unit, units):
-    """Return the sum over the units that this program has."""
-    return tl.sum(tl.where((unit < units)[:, None], x, 0.0), 0)
 
 
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
@@ -290,9 +193,10 @@ def _forward(
     gates, states, h0, c0, h_last, c_last, weight, static, norm, hold, lengths, output, cells,
     fresh, sums, counters, begin, end, time, batch, groups, units, FIRST: tl.constexpr,
     EARLY: tl.constexpr, PROGRAMS: tl.constexpr, CELL: tl.constexpr, EPS: tl.constexpr,
-    REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr,
-    CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr,
-    PRECISION: tl.constexpr,
+    REVERSE: tl.constexpr, DIRECTIONS: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
+    UNITS: tl.constexpr,
+    CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, RESIDENT: tl.constexpr, SPINS: tl.constexpr,
+    UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Take some steps, from h0 and c0 or from h_last and c_last: pre-activations become gates.
 
@@ -303,38 +207,50 @@ def _forward(
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
     WIDTH: tl.constexpr = FIRSTS[-1] + CHUNKS[-1]  # of a row of h, with zeros at its end
-    OUT: tl.constexpr = SLOTS * UNITS
-    stride = tl.cast(batch, tl.int64) * units
-    tiles = load_tiles(weight, units, R, SLOTS, UNITS, CHUNKS, FIRSTS, False, UPCAST)
+    rows, all_groups = batch * DIRECTIONS, groups * DIRECTIONS
+    stride = tl.cast(rows, tl.int64) * units
+    IS_FILLED: tl.constexpr = len(CHUNKS) > RESIDENT
+    direction = direction_of(DIRECTIONS)
+    weight += direction * R * units * (WIDTH if IS_FILLED else units)
+    if static is not None:
+        static += direction * 2 * units
+    if norm is not None:
+        norm += direction * 2 * units
+    tiles = load_tiles(
+        weight, units, R, SLOTS, UNITS, CHUNKS, FIRSTS, RESIDENT, 0, RESIDENT, False, UPCAST
+    )
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
-        unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
+        unit, row, is_there, _ = place(group, batch, units, ROWS, UNITS)
+        both, at, of_state = place_of_direction(row, unit, batch, units, DIRECTIONS)
         is_row = (row < batch)[None, :]
-        fixed = _columns(constants(static, norm, unit, units, unit < units, ACC))
+        fixed = columns(constants(static, norm, unit, units, unit < units, ACC))
         length = tl.full((ROWS,), 0, tl.int64)
         if lengths is not None:
             length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int64)
-        is_read, counter = (unit < edge_of(units))[:, None] & is_row, counters + group
-        h = load(h0 if FIRST else h_last, at, is_there, ACC)
-        c_t = load(c0 if FIRST else c_last, at, is_there, ACC)
+        of_group = groups * direction + group
+        is_read, counter = (unit < edge_of(units))[:, None] & is_row, counters + of_group
+        h = load(h0 if FIRST else h_last, of_state, is_there, ACC)
+        c_t = load(c0 if FIRST else c_last, of_state, is_there, ACC)
         if FIRST:
-            tl.store(states + row[None, :] * WIDTH + unit[:, None], h, mask=is_read)
+            tl.store(states + both[None, :] * WIDTH + unit[:, None], h, mask=is_read)
             if SPINS > 0:
                 arrive(counter, missed)
-        to = time - 1 - begin if REVERSE else begin
-        loaded = _ahead(gates, to, batch, units, row, unit, is_there, G)
+        to = step_of(begin, time, REVERSE, DIRECTIONS)
+        loaded = ahead(gates, to, rows, units, both, unit, is_there, G)
         for i in range(begin, end):
-            t = time - 1 - i if REVERSE else i
+            t = step_of(i, time, REVERSE, DIRECTIONS)
             here = tl.cast(t, tl.int64) * stride + at
-            before = states + (tl.cast(i, tl.int64) * batch + row[None, :]) * WIDTH
+            before = states + (tl.cast(i, tl.int64) * rows + both[None, :]) * WIDTH
             if hold is not None:
                 held_c = load(hold, here, is_there, ACC)
                 held_h = load(hold + time * stride, here, is_there, ACC)
             if SPINS > 0:
                 missed = wait(counter, (i + 1) * tl.num_programs(0), missed, SPINS)
             product = multiply(
-                tiles, before, is_row, units, CHUNKS, FIRSTS, ROWS, OUT, UPCAST, PRECISION
-            )
+                tiles, weight, before, is_row, units, R, SLOTS, UNITS, CHUNKS, FIRSTS, ROWS,
+                UPCAST, PRECISION,
+            )  # fmt: skip
             fed, a = by_gate(product + missed, SLOTS, UNITS, ROWS), ()
             for j in tl.static_range(G):
                 a = a + (loaded[j] + fed[j - (G - R)] if j >= G - R else loaded[j],)
@@ -342,18 +258,19 @@ def _forward(
             new = fresh_c
             if norm is not None:
                 here_units = tl.minimum(units - tl.program_id(0) * UNITS, UNITS)
-                own = _of_units(fresh_c, unit, units) / here_units
-                spread = _of_units((fresh_c - own) * (fresh_c - own), unit, units)
-                _publish(sums, i, group, groups, own, spread, ROWS)
+                own = of_units(fresh_c, unit, units) / here_units
+                spread = of_units((fresh_c - own) * (fresh_c - own), unit, units)
+                publish(sums, i, of_group, all_groups, own, spread, ROWS)
                 if EARLY:  # what follows is the next launch
                     is_there, is_read = (
                         is_there & (unit < 0)[:, None],
                         is_read & (unit < 0)[:, None],
                     )
                 if SPINS > 0:
-                    arrive(counter + groups, missed)
-                    missed = wait(counter + groups, (i + 1) * tl.num_programs(0), missed, SPINS)
-                means, spreads = _published(sums, i, group, groups, PROGRAMS, ROWS)
+                    arrive(counter + all_groups, missed)
+                    target = (i + 1) * tl.num_programs(0)
+                    missed = wait(counter + all_groups, target, missed, SPINS)
+                means, spreads = published(sums, i, of_group, all_groups, PROGRAMS, ROWS)
                 counts = tl.minimum(units - tl.arange(0, PROGRAMS)[:, None] * UNITS, UNITS)
                 counts = tl.maximum(counts, 0)
                 mean = tl.sum(counts * means, 0) / units + missed
@@ -369,10 +286,10 @@ def _forward(
                 is_real = (t < length)[None, :]
                 y, new = tl.where(is_real, y, h), tl.where(is_real, new, c_t)
                 emitted = tl.where(is_real, y, 0.0)
-            tl.store(before + unit[:, None] + batch.to(tl.int64) * WIDTH, y, mask=is_read)
+            tl.store(before + unit[:, None] + rows.to(tl.int64) * WIDTH, y, mask=is_read)
             if SPINS > 0:  # what follows is not read by other programs
                 arrive(counter, missed)
-            of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
+            of_gate = (tl.cast(t, tl.int64) * rows + both[None, :]) * (G * units) + unit[:, None]
             for j in tl.static_range(G):
                 tl.store(gates + of_gate + j * units, found[j], mask=is_there)
             if fresh is not None:
@@ -382,28 +299,36 @@ def _forward(
                 tl.store(cells + here, new, mask=is_there)
             c_t, h = new, y.to(states.dtype.element_ty).to(ACC)
             is_next = is_there & (row * 0 + i + 1 < end)[None, :]
-            following = t - 1 if REVERSE else t + 1
-            loaded = _ahead(gates, following, batch, units, row, unit, is_next, G)
-        tl.store(h_last + at, h, mask=is_there)
-        tl.store(c_last + at, c_t, mask=is_there)
+            following = step_of(i + 1, time, REVERSE, DIRECTIONS)
+            loaded = ahead(gates, following, rows, units, both, unit, is_next, G)
+        tl.store(h_last + of_state, h, mask=is_there)
+        tl.store(c_last + of_state, c_t, mask=is_there)
 
 
 def forward(p: Operands, gates: Tensor, new: Results) -> tuple[Tensor, Tensor]:
     """Make gates of the pre-activations, write output and cells, and return the last h and c."""
-    (time, batch, _, units), (grid, groups, options) = gates.shape, plan(p)
-    states = gates.new_empty(time + 1, batch, sum(options["CHUNKS"]))
+    time, (batch, units), (grid, groups, options) = len(gates), p.h0.shape[-2:], plan(p)
+    every = groups * grid[2]
+    states = gates.new_empty(time + 1, batch * grid[2], sum(options["CHUNKS"]))
     h, c = wide(new.h), wide(new.c)
-    given = contiguous(p.weight, p.static, p.norm, p.hold, p.lengths)
+    given = contiguous(filled(p.weight, options), p.static, p.norm, p.hold, p.lengths)
     start, kept = contiguous(p.h0, p.c0), [x if x.numel() else None for x in new[-2:]]
-    counters = torch.zeros(2 * groups, dtype=torch.int32, device=gates.device)
-    programs, sums = _sums(p, grid[0], groups, options)
+    counters = torch.zeros(2 * every, dtype=torch.int32, device=gates.device)
+    programs, sums = _sums(p, grid[0], every, options)
     for begin, end, is_early in _launches(p, spans(time)):
         _forward[grid](
             gates, states, *start, h, c, *given, new.output, *kept, sums, counters, begin, end,
             time, batch, groups, units, FIRST=begin == 0, EARLY=is_early, PROGRAMS=programs,
-            CELL=p.cell, EPS=EPS, **options,
+            CELL=p.cell, EPS=EPS, DIRECTIONS=grid[2], **options,
         )  # fmt: skip
     return h.to(gates.dtype), c.to(gates.dtype)
+
+
+def filled(weight: Tensor, options: dict[str, Any]) -> Tensor:
+    """Return a weight ``(R, H, H)``; its rows are filled up if not all of it stays on the chip."""
+    if options["RESIDENT"] == len(options["CHUNKS"]):
+        return weight
+    return F.pad(weight, (0, sum(options["CHUNKS"]) - weight.shape[-1]))
 
 
 def wide(x: Tensor) -> Tensor:
@@ -411,16 +336,20 @@ def wide(x: Tensor) -> Tensor:
     return torch.empty_like(x, dtype=torch.float32) if IS_INTERPRETED else x
 
 
-def plan(p: Operands, *, is_backward: bool = False) -> tuple[tuple[int, int], int, dict[str, Any]]:
-    """Return the grid of a call, all groups of sequences, and the constants of kernels."""
+def plan(
+    p: Operands, *, is_backward: bool = False
+) -> tuple[tuple[int, int, int], int, dict[str, Any]]:
+    """Return the grid of a call, the groups of sequences, and the constants of kernels."""
     rows, chunks = _rows(p), _chunks(p, is_backward)
-    is_wide = p.z.dtype == torch.float32 or (is_backward and p.h0.shape[1] > 704)
-    is_large = rows > 16 or (is_wide and p.h0.shape[1] > 320)
+    ends, most = accumulate(chunks), _resident(p, is_backward=is_backward)
+    is_wide = p.z.dtype == torch.float32 or (is_backward and p.h0.shape[-1] > 704)
+    is_large = rows > 16 or (is_wide and p.h0.shape[-1] > 320)
     return _grid(p), _groups(p), {
         "REVERSE": p.reverse, "ROWS": rows, "SLOTS": slots(p),
         "UNITS": ROWS_OF_WEIGHTS // slots(p), "CHUNKS": chunks,
         "FIRSTS": tuple(sum(chunks[:j]) for j in range(len(chunks))),
-        "SPINS": 0 if IS_INTERPRETED else SPINS, "UPCAST": IS_INTERPRETED,
+        "RESIDENT": sum(end <= most for end in ends), "UPCAST": IS_INTERPRETED,
+        "SPINS": 0 if IS_INTERPRETED else SPINS,
         "PRECISION": "ieee" if IS_INTERPRETED else precision(p), "num_warps": 8 if is_large else 4,
         "launch_cooperative_grid": not IS_INTERPRETED,
     }  # fmt: skip
@@ -484,83 +413,51 @@ def spans(time: int, *, is_backward: bool = False) -> list[tuple[int, int]]:
 _LOADS = 512  # most entries of parts that a program has in flight for each of its units
 
 
-@triton.jit
-def together(d, SLOTS: tl.constexpr, UNITS: tl.constexpr, ROWS: tl.constexpr):
-    """Return parts ``(UNITS, ROWS)`` as one ``(SLOTS UNITS, ROWS)``, filled up with 0."""
-    joined = d[0]
-    if SLOTS > 1:
-        last = tl.join(d[0], d[1])
-        if SLOTS == 4:
-            zero = tl.zeros((UNITS, ROWS), tl.float32)
-            third, fourth = d[2], d[3] if len(d) == 4 else zero
-            last = tl.join(tl.join(d[0], third), tl.join(d[1], fourth))
-        last = tl.reshape(last, (UNITS, ROWS, SLOTS))
-        joined = tl.reshape(tl.permute(last, (2, 0, 1)), (SLOTS * UNITS, ROWS))
-    return joined
-
-
-@triton.jit
-def add_parts(
-    of_unit, size, SOURCES: tl.constexpr, AT_ONCE: tl.constexpr, UNITS: tl.constexpr,
-    ROWS: tl.constexpr,
-):  # fmt: skip
-    """Return the sum of the parts of all programs, in their order."""
-    total = tl.zeros((UNITS, ROWS), tl.float32)
-    for first in range(0, SOURCES, AT_ONCE):
-        loaded = ()
-        for j in tl.static_range(AT_ONCE):
-            loaded = loaded + (tl.load(of_unit + (first + j) * size, cache_modifier=".cg"),)
-        for j in tl.static_range(AT_ONCE):
-            total += loaded[j]
-    return total
-
-
-@triton.jit
-def store_parts(
-    part, tiles, d, element, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, UPCAST: tl.constexpr,
-    PRECISION: tl.constexpr,
-):  # fmt: skip
-    """Store the part of this program in the gradient of h, its rows of the weights times d."""
-    right = d.to(element)
-    right = right.to(tl.float32) if UPCAST else right
-    for j in tl.static_range(len(CHUNKS)):
-        k = FIRSTS[j] + tl.arange(0, CHUNKS[j])[:, None]
-        tl.store(part + k, tl.dot(tiles[j], right, input_precision=PRECISION))
-
-
 @triton.jit(do_not_specialize=["begin", "end", "time", "batch", "groups"])
 def _backward(
     grad, gates, h_before, c_before, emitted, means, scales, weight, static, norm, hold, lengths,
     dz, g_normed, g_fresh, grad_h, grad_c, to_h, to_c, parts, sums, counters, begin, end, time,
     batch, groups, units, FIRST: tl.constexpr, LAST: tl.constexpr, EARLY: tl.constexpr,
-    PROGRAMS: tl.constexpr, CELL: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr,
-    SLOTS: tl.constexpr, UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr,
-    SOURCES: tl.constexpr, AT_ONCE: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PROGRAMS: tl.constexpr, CELL: tl.constexpr, REVERSE: tl.constexpr, DIRECTIONS: tl.constexpr,
+    ROWS: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr, CHUNKS: tl.constexpr,
+    FIRSTS: tl.constexpr, RESIDENT: tl.constexpr, SOURCES: tl.constexpr, AT_ONCE: tl.constexpr,
+    SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Go some steps back: to_h and to_c become the gradients before, at last with all parts."""
     ACC: tl.constexpr = tl.float32
     G: tl.constexpr = len(CELL.gates)
     R: tl.constexpr = len(CELL.recurrent_gates)
     WIDTH: tl.constexpr = FIRSTS[-1] + CHUNKS[-1]
-    stride = tl.cast(batch, tl.int64) * units
+    rows, all_groups = batch * DIRECTIONS, groups * DIRECTIONS
+    stride = tl.cast(rows, tl.int64) * units
+    IS_FILLED: tl.constexpr = len(CHUNKS) > RESIDENT
+    direction = direction_of(DIRECTIONS)
+    weight += direction * R * units * (WIDTH if IS_FILLED else units)
+    if static is not None:
+        static += direction * 2 * units
+    if norm is not None:
+        norm += direction * 2 * units
     of_row = tl.arange(0, ROWS)[None, :] * WIDTH
-    tiles = load_tiles(weight, units, R, SLOTS, UNITS, CHUNKS, FIRSTS, True, UPCAST)
+    tiles = load_tiles(
+        weight, units, R, SLOTS, UNITS, CHUNKS, FIRSTS, RESIDENT, 0, RESIDENT, True, UPCAST
+    )
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
-        unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
-        fixed = _columns(constants(static, norm, unit, units, unit < units, ACC))
+        unit, row, is_there, _ = place(group, batch, units, ROWS, UNITS)
+        both, at, of_state = place_of_direction(row, unit, batch, units, DIRECTIONS)
+        of_group = groups * direction + group
+        fixed = columns(constants(static, norm, unit, units, unit < units, ACC))
         length = tl.full((ROWS,), 0, tl.int64)
         if lengths is not None:
             length = tl.load(lengths + row, mask=row < batch, other=0).to(tl.int64)
-        h_t = load(grad_h if FIRST else to_h, at, is_there, ACC)
-        c_t = load(grad_c if FIRST else to_c, at, is_there, ACC)
+        h_t = load(grad_h if FIRST else to_h, of_state, is_there, ACC)
+        c_t = load(grad_c if FIRST else to_c, of_state, is_there, ACC)
         for i in range(begin, end):
-            t = i if REVERSE else time - 1 - i
+            t = step_of(time - 1 - i, time, REVERSE, DIRECTIONS)
             here = tl.cast(t, tl.int64) * stride + at
-            of_gate = (tl.cast(t, tl.int64) * batch + row[None, :]) * (G * units) + unit[:, None]
+            of_gate = (tl.cast(t, tl.int64) * rows + both[None, :]) * (G * units) + unit[:, None]
             e = load(grad, here, is_there, ACC)
-            found = _ahead(gates, t, batch, units, row, unit, is_there, G)
+            found = ahead(gates, t, rows, units, both, unit, is_there, G)
             memory = memory_before(h_before, c_before, here, is_there, CELL, ACC)
             x = load(emitted, here, is_there, ACC)
             held_h, held_c = tl.zeros((UNITS, ROWS), ACC), tl.zeros((UNITS, ROWS), ACC)
@@ -569,15 +466,15 @@ def _backward(
                 held_h = load(hold + time * stride, here, is_there, ACC)
             if SPINS > 0:  # after the loads, which do not depend on other programs
                 target = (i - begin) * tl.num_programs(0)
-                missed = wait(counters + group, target, missed, SPINS)
-            before = (tl.cast((i + 1) % 2, tl.int64) * groups + group) * SOURCES
+                missed = wait(counters + of_group, target, missed, SPINS)
+            before = (tl.cast((i + 1) % 2, tl.int64) * all_groups + of_group) * SOURCES
             of_unit = parts + before * (WIDTH * ROWS) + of_row + unit[:, None]
             fed = add_parts(of_unit, WIDTH * ROWS, SOURCES, AT_ONCE, UNITS, ROWS)
             h_later, c_later = h_t + fed + missed, c_t
             e += h_later
             held_e, held_g = e * held_h, c_later * held_c
             if norm is not None:
-                of_row_t = tl.cast(t, tl.int64) * batch + row
+                of_row_t = tl.cast(t, tl.int64) * rows + both
                 mean = tl.load(means + of_row_t, mask=row < batch, other=0.0)
                 scale = tl.load(scales + of_row_t, mask=row < batch, other=0.0)
                 normed = (x - mean) * scale
@@ -587,16 +484,16 @@ def _backward(
                 if g_normed is not None:
                     tl.store(g_normed + here, of_fresh, mask=is_there)
                 of_fresh *= fixed[2]
-                first = _of_units(of_fresh, unit, units)
-                second = _of_units(of_fresh * normed, unit, units)
-                _publish(sums, i, group, groups, first, second, ROWS)
+                first = of_units(of_fresh, unit, units)
+                second = of_units(of_fresh * normed, unit, units)
+                publish(sums, i, of_group, all_groups, first, second, ROWS)
                 if EARLY:  # what follows is the next launch
                     is_there = is_there & (unit < 0)[:, None]
                 if SPINS > 0:
-                    arrive(counters + groups + group, missed)
+                    arrive(counters + all_groups + of_group, missed)
                     target = (i + 1 - begin) * tl.num_programs(0)
-                    missed = wait(counters + groups + group, target, missed, SPINS)
-                firsts, seconds = _published(sums, i, group, groups, PROGRAMS, ROWS)
+                    missed = wait(counters + all_groups + of_group, target, missed, SPINS)
+                firsts, seconds = published(sums, i, of_group, all_groups, PROGRAMS, ROWS)
                 through = tl.sum(firsts, 0) + normed * tl.sum(seconds, 0) + missed
                 of_fresh = (of_fresh - through / units) * scale
             d, h_t, c_t = through_gates(found, memory, of_fresh, d_output, fixed, CELL)
@@ -610,26 +507,27 @@ def _backward(
                 real = real + (tl.where(is_real, d[j], 0.0),)
                 if j >= G - R:
                     seen = seen + (real[j],)
-            after = (tl.cast(i % 2, tl.int64) * groups + group) * SOURCES + tl.program_id(0)
+            after = (tl.cast(i % 2, tl.int64) * all_groups + of_group) * SOURCES + tl.program_id(0)
             part = parts + after * (WIDTH * ROWS) + of_row
             pulled = together(seen, SLOTS, UNITS, ROWS)
             store_parts(
-                part, tiles, pulled, weight.dtype.element_ty, CHUNKS, FIRSTS, UPCAST, PRECISION
-            )
+                part, tiles, weight, pulled, units, R, SLOTS, UNITS, CHUNKS, FIRSTS, UPCAST,
+                PRECISION,
+            )  # fmt: skip
             if SPINS > 0:
-                arrive(counters + group, missed)
+                arrive(counters + of_group, missed)
             for j in tl.static_range(G):
                 tl.store(dz + of_gate + j * units, real[j], mask=is_there)
             if g_fresh is not None:
                 tl.store(g_fresh + here, of_fresh, mask=is_there)
         if LAST:
             if SPINS > 0:
-                missed = wait(counters + group, end * tl.num_programs(0), missed, SPINS)
-            before = (tl.cast((end + 1) % 2, tl.int64) * groups + group) * SOURCES
+                missed = wait(counters + of_group, end * tl.num_programs(0), missed, SPINS)
+            before = (tl.cast((end + 1) % 2, tl.int64) * all_groups + of_group) * SOURCES
             of_unit = parts + before * (WIDTH * ROWS) + of_row + unit[:, None]
             h_t += add_parts(of_unit, WIDTH * ROWS, SOURCES, AT_ONCE, UNITS, ROWS) + missed
-        tl.store(to_h + at, h_t, mask=is_there)
-        tl.store(to_c + at, c_t, mask=is_there)
+        tl.store(to_h + of_state, h_t, mask=is_there)
+        tl.store(to_c + of_state, c_t, mask=is_there)
 
 
 def backward(
@@ -638,18 +536,19 @@ def backward(
     """Write the gradients of the pre-activations and cells, and return those of h0 and c0."""
     (*_, emitted), (grid, groups, options) = read, plan(p, is_backward=True)
     dz = written[0]
-    time, batch, _, units = dz.shape
-    counters, parts, counts = gradient_exchange(p.h0, grid[0], groups, options)
+    time, (batch, units), every = len(dz), p.h0.shape[-2:], groups * grid[2]
+    counters, parts, counts = gradient_exchange(p.h0, grid[0], every, options)
     to_h, to_c = (wide(dz.new_empty(p.h0.shape)) for _ in range(2))
-    given = contiguous(p.weight, p.static, p.norm, p.hold, p.lengths)
+    given = contiguous(filled(p.weight, options), p.static, p.norm, p.hold, p.lengths)
     upstream, moments = contiguous(grad.h, grad.c), (None, None)
     if p.norm is not None:
         _, *moments = torch.native_layer_norm(emitted.float(), (units,), None, None, EPS)
-    programs, sums = _sums(p, grid[0], groups, options)
+    programs, sums = _sums(p, grid[0], every, options)
     for begin, end, is_early in _launches(p, spans(time, is_backward=True)):
         _backward[grid](
             *read, *moments, *given, *written, *upstream, to_h, to_c, parts, sums, counters, begin,
             end, time, batch, groups, units, FIRST=begin == 0, EARLY=is_early, PROGRAMS=programs,
-            LAST=begin == time or not IS_INTERPRETED, CELL=p.cell, **counts, **options,
+            LAST=begin == time or not IS_INTERPRETED, CELL=p.cell,
+            DIRECTIONS=grid[2], **counts, **options,
         )  # fmt: skip
     return to_h.to(dz.dtype), to_c.to(dz.dtype)

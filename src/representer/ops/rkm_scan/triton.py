@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from representer.functional.rkm import EPS
 from representer.ops.common import input_products, previous, real
@@ -189,7 +190,30 @@ def _on_chip_or_by_step(p: Operands, on_chip: Any, by_step: Any, *arguments: Any
             if "cooperative" not in str(error):
                 raise
             stationary.crowded.add(p.z.device)
-    return by_step(p, *arguments)
+    return by_step(p, *arguments) if p.h0.dim() == 2 else _one_by_one(p, by_step, arguments)
+
+
+def _one_by_one(p: Operands, by_step: Any, arguments: Any) -> tuple[Tensor, ...]:
+    """Run both directions of a layer step by step on copies, and return their states ``(2, …)``."""
+    ends = []
+    for d in range(2):
+        weight, static, norm = (x if x is None else x[d] for x in (p.weight, p.static, p.norm))
+        alone = p._replace(
+            weight=weight, static=static, norm=norm, h0=p.h0[d], c0=p.c0[d], reverse=bool(d),
+            hold=None if p.hold is None else p.hold[:, :, :, d],
+        )  # fmt: skip
+        ours, tree = tree_flatten(arguments)
+        copies = [x if x is None or x.dim() < 3 else _of(x, d).contiguous() for x in ours]
+        ends.append(by_step(alone, *tree_unflatten(copies, tree)))
+        for x, copied in zip(ours, copies, strict=True):
+            if x is not None and x.dim() == 4:
+                _of(x, d).copy_(copied)
+    return tuple(map(torch.stack, zip(*ends, strict=True)))
+
+
+def _of(x: Tensor, d: int) -> Tensor:
+    """Return what a direction has of a sequence ``(T, B, 2 n, H)`` or a state ``(2, B, H)``."""
+    return x[d] if x.dim() == 3 else x.chunk(2, dim=2)[d]
 
 
 def describe(p: Operands) -> str:

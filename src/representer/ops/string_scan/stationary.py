@@ -17,20 +17,23 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.ops.gpu import IS_INTERPRETED
-from representer.ops.rkm_scan.pointwise import load
-from representer.ops.rkm_scan.stationary import (
+from representer.ops.rkm_scan.on_chip import (
     add_parts,
     arrive,
     edge_of,
-    gradient_exchange,
     load_tiles,
     multiply,
     place,
+    store_parts,
+    wait,
+)
+from representer.ops.rkm_scan.pointwise import load
+from representer.ops.rkm_scan.stationary import (
+    filled,
+    gradient_exchange,
     plan,
     refuses,
     spans,
-    store_parts,
-    wait,
     wide,
 )
 from representer.ops.steps import contiguous, load_rows, slope, value
@@ -73,8 +76,8 @@ def _forward(
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, HIGHWAY: tl.constexpr, SIGMA: tl.constexpr,
     KEEP: tl.constexpr, REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr,
-    UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SPINS: tl.constexpr,
-    UPCAST: tl.constexpr, PRECISION: tl.constexpr,
+    UNITS: tl.constexpr, CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, RESIDENT: tl.constexpr,
+    SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Take some steps, from h0 and c0 or from h_last and c_last: gates in z take their values.
 
@@ -83,7 +86,9 @@ def _forward(
     ACC: tl.constexpr = tl.float32
     WIDTH: tl.constexpr = FIRSTS[-1] + CHUNKS[-1]
     stride = tl.cast(batch, tl.int64) * units
-    tiles = load_tiles(weight, units, 1, SLOTS, UNITS, CHUNKS, FIRSTS, False, UPCAST)
+    tiles = load_tiles(
+        weight, units, 1, SLOTS, UNITS, CHUNKS, FIRSTS, RESIDENT, 0, RESIDENT, False, UPCAST
+    )
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -110,8 +115,9 @@ def _forward(
             if SPINS > 0:
                 missed = wait(counter, (i + 1) * tl.num_programs(0), missed, SPINS)
             fed = multiply(
-                tiles, before, is_row, units, CHUNKS, FIRSTS, ROWS, UNITS, UPCAST, PRECISION
-            )
+                tiles, weight, before, is_row, units, 1, SLOTS, UNITS, CHUNKS, FIRSTS, ROWS,
+                UPCAST, PRECISION,
+            )  # fmt: skip
             lam, tokens = tl.sigmoid(loaded[N] + fed + missed), ()
             for j in tl.static_range(N):
                 tokens = tokens + (loaded[j],)
@@ -152,15 +158,17 @@ def _backward(
     N: tl.constexpr, S: tl.constexpr, P: tl.constexpr, COMBINE: tl.constexpr, PAPER: tl.constexpr,
     EXACT: tl.constexpr, SUMS: tl.constexpr, HIGHWAY: tl.constexpr, SIGMA: tl.constexpr,
     REVERSE: tl.constexpr, ROWS: tl.constexpr, SLOTS: tl.constexpr, UNITS: tl.constexpr,
-    CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, SOURCES: tl.constexpr, AT_ONCE: tl.constexpr,
-    SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
+    CHUNKS: tl.constexpr, FIRSTS: tl.constexpr, RESIDENT: tl.constexpr, SOURCES: tl.constexpr,
+    AT_ONCE: tl.constexpr, SPINS: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Go some steps back: to_h and to_c become the gradients before, at last with all parts."""
     ACC: tl.constexpr = tl.float32
     WIDTH: tl.constexpr = FIRSTS[-1] + CHUNKS[-1]
     stride = tl.cast(batch, tl.int64) * units
     of_row = tl.arange(0, ROWS)[None, :] * WIDTH
-    tiles = load_tiles(weight, units, 1, SLOTS, UNITS, CHUNKS, FIRSTS, True, UPCAST)
+    tiles = load_tiles(
+        weight, units, 1, SLOTS, UNITS, CHUNKS, FIRSTS, RESIDENT, 0, RESIDENT, True, UPCAST
+    )
     missed = 0.0
     for group in range(tl.program_id(1), groups, tl.num_programs(1)):
         unit, row, is_there, at = place(group, batch, units, ROWS, UNITS)
@@ -218,8 +226,9 @@ def _backward(
             target_parts = (tl.cast(i % 2, tl.int64) * groups + group) * SOURCES + tl.program_id(0)
             part = parts + target_parts * (WIDTH * ROWS) + of_row
             store_parts(
-                part, tiles, d_lam, weight.dtype.element_ty, CHUNKS, FIRSTS, UPCAST, PRECISION
-            )
+                part, tiles, weight, d_lam, units, 1, SLOTS, UNITS, CHUNKS, FIRSTS, UPCAST,
+                PRECISION,
+            )  # fmt: skip
             if SPINS > 0:
                 arrive(counters + group, missed)
             to_z = dz + of_z + to * P
@@ -250,7 +259,10 @@ def forward(p: Operands, z: Tensor, new: Results, constants: dict[str, Any]) -> 
     (time, batch, _, units), (grid, groups, options) = z.shape, _plan(p, constants)
     exchanged = z.new_empty(time + 1, batch, sum(options["CHUNKS"]))
     h, c = wide(new.h), wide(new.c)
-    given = contiguous(p.h0, p.c0), contiguous(p.weight, p.carried, p.mask, p.lengths)
+    given = (
+        contiguous(p.h0, p.c0),
+        contiguous(filled(p.weight, options), p.carried, p.mask, p.lengths),
+    )
     counters = torch.zeros(groups, dtype=torch.int32, device=z.device)
     for begin, end in spans(time):
         _forward[grid](
@@ -264,22 +276,23 @@ def backward(
     p: Operands, read: tuple[Any, ...], written: tuple[Any, ...], constants: dict[str, Any]
 ) -> dict[str, Tensor]:
     """Write the gradients of the products and of the carry, and return those of h0 and c0."""
-    (dz, d_carry) = written
+    (*others, weight), (dz, d_carry) = read, written
     grid, groups, options = _plan(p, constants, is_backward=True)
     time, batch, _, units = dz.shape
     counters, parts, counts = gradient_exchange(p.h0, grid[0], groups, options)
     to_h, to_c = (wide(dz.new_empty(x.shape)) for x in (p.h0, p.c0))
     for begin, end in spans(time, is_backward=True):
         _backward[grid](
-            *read, dz, d_carry, to_h, to_c, parts, counters, begin, end, time, batch, groups, units,
-            FIRST=begin == 0, LAST=begin == time or not IS_INTERPRETED, **counts, **options,
+            *others, filled(weight, options), dz, d_carry, to_h, to_c, parts, counters, begin, end,
+            time, batch, groups, units, FIRST=begin == 0,
+            LAST=begin == time or not IS_INTERPRETED, **counts, **options,
         )  # fmt: skip
     return {"h0": to_h.to(dz.dtype), "c0": to_c.to(dz.dtype)}
 
 
 def _plan(
     p: Operands, constants: dict[str, Any], **options: bool
-) -> tuple[tuple[int, int], int, dict[str, Any]]:
+) -> tuple[tuple[int, int, int], int, dict[str, Any]]:
     grid, groups, options = plan(_as_cell(p), **options)
     options = {name: x for name, x in constants.items() if name != "DECAY"} | options
     return grid, groups, options
