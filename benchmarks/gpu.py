@@ -12,6 +12,7 @@ import argparse
 import inspect
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -41,6 +42,7 @@ CHECKS = 0.35  # of the budget
 PARTS = 8  # of the samples of an op, each checked by one process
 REPEATS = {"cuda": 15, "cpu": 3}  # rounds of each candidate
 CALLS = 3  # in a round, with one synchronization
+OTHERS = ("launches", "compiled")  # sections of the page that other commands write
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}  # of the largest entry
 COMMAND = "python benchmarks/gpu.py --budget 230 --rounds 7 --out gpu-results"
 ABOUT = f"""\
@@ -321,8 +323,19 @@ def attempt(run: Run, section: str, make: Callable[[str], Case]) -> None:
     return run.write("skipped", case=f"{section} {getattr(make, 'args', '')}", reason=reason)
 
 
-def page(rows: Sequence[dict[str, Any]], note: str = "") -> str:
-    """Return the page: every goal, with its figure if one of its cases was timed."""
+def kept_of(text: str) -> tuple[list[str], str]:
+    """Return what a page has from other commands, and its section about an earlier device."""
+    marks = (re.search(f"<!-- {x} -->.*<!-- end of {x} -->", text, re.DOTALL) for x in OTHERS)
+    _, heading, earlier = text.partition("\n## Earlier")
+    return [found.group() for found in marks if found], heading + earlier
+
+
+def page(rows: Sequence[dict[str, Any]], note: str = "", before: str = "") -> str:
+    """Return the page: every goal, with its figure if one of its cases was timed.
+
+    What other commands wrote is taken from the page as it was before.
+    """
+    others, earlier = kept_of(before)
     shown = []
     for goal in GOALS:
         figure, ratios = "not measured", goal.ratios(rows)
@@ -332,7 +345,7 @@ def page(rows: Sequence[dict[str, Any]], note: str = "") -> str:
         shown.append([goal.what, goal.mode, goal.clock, f"{goal.least:g}", f"{goal.good:g}",
                       goal.predicted, figure])  # fmt: skip
     heads = ["comparison", "passes", "clock", "goal", "good", "predicted", "measured"]
-    parts = [ABOUT, machine(rows), note, ABOUT_GOALS, table(heads, shown, 7)]
+    parts = [ABOUT, machine(rows), note, ABOUT_GOALS, table(heads, shown, 7), *others]
     checked = [
         [f"`{row['op']}`", row["dtype"].removeprefix("torch."), str(row["samples"]),
          f"{row['worst']:.1e}", f"{row['allowed']:g}", str(row["not_repeatable"])]
@@ -350,6 +363,7 @@ def page(rows: Sequence[dict[str, Any]], note: str = "") -> str:
         times.append([*key, row["layer"], spread, f"{first[key][1] / row['median']:.2f}"])
     heads = ["case", "passes", "clock", "layer", "µs", "ratio to the first"]
     parts += ["## All times", table(heads, times, 4)] if times else []
+    parts.append(earlier)
     return "\n\n".join(chunk.strip() for chunk in parts if chunk) + "\n"
 
 
@@ -379,7 +393,9 @@ def main(arguments: list[str]) -> int:
     REPEATS["cuda"] = chosen.rounds or REPEATS["cuda"]
     if chosen.page is not None:
         lines = chosen.rows.read_text("utf-8").splitlines() if chosen.rows else []
-        chosen.page.write_text(page([json.loads(line) for line in lines], chosen.note), "utf-8")
+        before = chosen.page.read_text("utf-8") if chosen.page.exists() else ""
+        written = page([json.loads(line) for line in lines], chosen.note, before)
+        chosen.page.write_text(written, "utf-8")
         return 0
     if chosen.out is None:
         parser.error("--out is missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -19,6 +20,7 @@ from representer.estimators.language_training import CarriedState, detached, exa
 from representer.kernels import StringKernel
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.nn import RKMCIFG, RKMLSTM, KernelActivation, StringKernelRNN
+from representer.nn.recurrent import wavefront
 from representer.ops import OPS, gated_scan, string_gram, use_backend
 from representer.training.config import Loss
 from representer.training.cuda_graphs import WARM_UP, CapturedLosses
@@ -108,18 +110,23 @@ def default(what: str, size: tuple[int, int, int, int], device: str) -> Case:
     """
     T, B, features, d = size
     is_both = "both directions" in what
+    stacked = 3 if "layers" in what else 1
     makes: dict[str, Callable[[], nn.Module]] = {
-        "RKMLSTM": lambda: RKMLSTM(features, d, bidirectional=is_both),
+        "RKMLSTM": lambda: RKMLSTM(features, d, stacked, bidirectional=is_both),
         "RKMCIFG": lambda: RKMCIFG(features, d, layer_norm=True),
         "StringKernelRNN": lambda: StringKernelRNN(features, d),
     }
     ours = makes[what.partition(",")[0]]().to(device)
-    lstm = nn.LSTM(features, d, bidirectional=is_both).to(device)
+    lstm = nn.LSTM(features, d, stacked, bidirectional=is_both).to(device)
     x = torch.randn(T, B, features, device=device)
     lengths = torch.randint(1, T + 1, (B,), device=device) if "lengths" in what else None
 
     def call(x: Tensor) -> Any:
         return ours(x) if lengths is None else ours(x, lengths=lengths)
+
+    def side_by_side(x: Tensor) -> Any:
+        with patch.dict(os.environ, {wavefront.CHUNKS: "8"}):
+            return call(x)
 
     def in_ieee(x: Tensor) -> Any:
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
@@ -136,6 +143,8 @@ def default(what: str, size: tuple[int, int, int, int], device: str) -> Case:
     layers: dict[str, Any] = {"nn.LSTM": lstm, "nn.LSTM, IEEE": function_of(lstm, in_ieee),
                               what: function_of(ours, call)}  # fmt: skip
     layers[f"{what}, TF32"] = function_of(ours, in_tf32)
+    if stacked > 1:
+        layers[f"{what}, wavefront"] = function_of(ours, side_by_side)
     if device == "cuda":
         compiled = torch.compile(ours, mode="reduce-overhead")
         layers[f"{what}, compiled"] = function_of(ours, lambda x: compiled(x))
@@ -312,6 +321,9 @@ DEFAULTS = {  # what users call, and the sizes of their batches
     "RKMCIFG, layer norm, 650 units": (128, 32, 650, 650),
     "RKMLSTM, autocast": (128, 64, 650, 650),
     "RKMLSTM, both directions": (200, 64, 30, 100),
+    "RKMLSTM, both directions, 300 units": (200, 16, 30, 300),
+    "RKMLSTM, 1,150 units": (128, 16, 1150, 1150),
+    "RKMLSTM, 3 layers": (1000, 16, 64, 64),
     "RKMLSTM, lengths": (200, 64, 30, 128),
     "StringKernelRNN, 200 units": (35, 20, 200, 200),
 }
@@ -490,4 +502,15 @@ GOALS: list[Goal] = [
              ours="StringKernelRNN", mode=TRAINING, least=1, good=3, predicted="1.5 to 4"),
     _default("RKM-LSTM under autocast over `nn.LSTM`, 128 × 64 × 650 × 650",
              ours="RKMLSTM, autocast", mode=FORWARD, least=1, good=2, predicted="1 to 1.5"),
+    _default("RKM-LSTM in both directions over `nn.LSTM`, 200 × 16 × 30 × 300",
+             ours="RKMLSTM, both directions, 300 units", mode=FORWARD, least=1, good=3,
+             predicted="1.5 to 3: one launch"),
+    _default(f"{_FLOAT32}, 128 × 16 × 1,150 × 1,150", ours="RKMLSTM, 1,150 units", mode=FORWARD,
+             least=1, good=2, predicted="1 to 2.5: a third of the weights from the L2 cache"),
+    _default("Three layers of an RKM-LSTM as a wavefront of 8 chunks over one after another, "
+             "1,000 × 16 × 64 × 64", ours="RKMLSTM, 3 layers, wavefront",
+             baseline="RKMLSTM, 3 layers", mode=FORWARD, least=1.3, good=2.2,
+             predicted="1.5 to 2.4: 10 eighths of a layer instead of 3 layers"),
+    _default("The same", ours="RKMLSTM, 3 layers, wavefront", baseline="RKMLSTM, 3 layers",
+             mode=TRAINING, least=1.3, good=2.2, predicted="1.3 to 2.4"),
 ]  # fmt: skip

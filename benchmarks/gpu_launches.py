@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
 STEPS, BATCH = 50, 4
@@ -58,6 +60,13 @@ def layers() -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
     def halves(features: int, batch: int = BATCH) -> Callable[[], tuple[Any, ...]]:
         return lambda: (torch.randn(STEPS, batch, features).bfloat16(),)
 
+    def in_chunks(layer: Any) -> Callable[..., Any]:
+        def call(x: torch.Tensor) -> Any:
+            with patch.dict(os.environ, {"REPRESENTER_WAVEFRONT": "8"}):
+                return layer(x)
+
+        return call
+
     def several(count: int, features: int) -> Callable[[], tuple[Any, ...]]:
         return lambda: ([0.1 * torch.randn(STEPS, features) for _ in range(count)],)
 
@@ -77,6 +86,7 @@ def layers() -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
         "RKM-LSTM, 300 units, float32": (nn.RKMLSTM(20, 300), sequences(20)),
         "RKM-LSTM, 650 units, float32": (nn.RKMLSTM(20, 650), sequences(20)),
         "RKM-LSTM, 800 units, float32": (nn.RKMLSTM(20, 800), sequences(20)),
+        "RKM-LSTM, 1,150 units, float32": (nn.RKMLSTM(20, 1150), sequences(20)),
         "RKM-LSTM, 650 units, 16 bits": (nn.RKMLSTM(20, 650).bfloat16(), halves(20)),
         "RKM-LSTM, 650 units, 16 bits, 128 sequences": (
             nn.RKMLSTM(20, 650).bfloat16(), halves(20, 128),
@@ -100,7 +110,25 @@ def layers() -> dict[str, tuple[Any, Callable[[], tuple[Any, ...]]]]:
         "RKM-LSTM, 100 units, both directions, zoneout": (
             nn.RKMLSTM(10, 100, bidirectional=True, zoneout=0.1), sequences(10),
         ),
+        "RKM-LSTM, 300 units, both directions": (
+            nn.RKMLSTM(20, 300, bidirectional=True), sequences(20),
+        ),
+        "RKM-LSTM, 650 units, 16 bits, both directions": (
+            nn.RKMLSTM(20, 650, bidirectional=True).bfloat16(), halves(20),
+        ),
+        "RKM-LSTM, 300 units, both directions, lengths": (
+            partial(
+                nn.RKMLSTM(20, 300, bidirectional=True),
+                lengths=torch.arange(STEPS, STEPS - BATCH, -1),
+            ),
+            sequences(20),
+        ),
+        "RKM-LSTM, 3 layers of 64 units": (nn.RKMLSTM(20, 64, 3), sequences(20)),
+        "RKM-LSTM, 3 layers of 64 units, a wavefront of 8 chunks": (
+            in_chunks(nn.RKMLSTM(20, 64, 3)), sequences(20),
+        ),
         "RKM-LSTM, 100 units, zoneout": (nn.RKMLSTM(10, 100, zoneout=0.1), sequences(10)),
+        "String kernel, default decay, 1,150 units": (nn.StringKernelRNN(20, 1150), sequences(20)),
         'String kernel, decay="input", 650 units': (
             nn.StringKernelRNN(20, 650, decay="input"), sequences(20),
         ),

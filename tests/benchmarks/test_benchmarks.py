@@ -59,6 +59,18 @@ def test_a_goal_of_a_gpu_is_the_lowest_ratio_of_its_cases(bench):
     assert "| 12.00 (1): met |" in page(rows[:2])
 
 
+def test_a_new_page_of_the_gpu_keeps_what_other_commands_wrote(bench, tmp_path: Path):
+    gpu = bench("gpu")
+    published = (Path(__file__).parents[2] / "docs/results/gpu.md").read_text(encoding="utf-8")
+    others, earlier = gpu.kept_of(published)
+    assert [text.splitlines()[1][:10] for text in others] == ["## Launche", "## Compile"]
+    assert earlier.startswith("\n## Earlier: an H200")
+    (page := tmp_path / "gpu.md").write_text(published, encoding="utf-8")
+    for _ in range(2):
+        assert gpu.main(["--page", str(page)]) == 0
+        assert gpu.kept_of(page.read_text("utf-8")) == (others, earlier.rstrip() + "\n")
+
+
 def test_the_published_page_of_the_gpu_has_every_goal(bench):
     gpu = bench("gpu")
     published = (Path(__file__).parents[2] / "docs/results/gpu.md").read_text(encoding="utf-8")
