@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.data.splits import FEW_DIFFER, digest_of
-from representer.data.tables.files import format_of, physical_lines
+from representer.data.tables.files import format_of
+from representer.data.tables.reading import physical_lines
 from representer.data.text.words import LanguageVocabulary
 from representer.errors import ArgumentError, DataError, say
 

@@ -27,7 +27,8 @@ from representer.data.tables.columns import (
     role_of,
     text_of,
 )
-from representer.data.tables.files import format_of, listing, physical_lines
+from representer.data.tables.files import format_of, listing
+from representer.data.tables.reading import physical_lines
 from representer.errors import DataError
 
 _NAMES = {

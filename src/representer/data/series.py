@@ -25,7 +25,8 @@ from representer.data.tables.columns import (
     role_of,
     text_of,
 )
-from representer.data.tables.files import format_of, listing, physical_lines, read_arrays
+from representer.data.tables.files import format_of, listing, read_arrays
+from representer.data.tables.reading import physical_lines
 from representer.errors import DataError
 
 IDS = {"id", "series", "series_id", "case", "case_id", "sample", "sample_id", "window", "recording"}

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from representer.data.tables.files import physical_lines
+from representer.data.tables.reading import physical_lines
 from representer.options.text import PRESETS, TextConfig, defaults_of
 from representer.storage.run import RunFolder
 from representer.tasks.objects import Data

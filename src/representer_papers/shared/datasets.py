@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from representer.data.tables.files import COMPRESSIONS, physical_lines
+from representer.data.tables.files import COMPRESSIONS
+from representer.data.tables.reading import physical_lines
 from representer.errors import ArgumentError, DataError
 from representer.report.metrics import wilson_interval
 from representer.storage import atomic

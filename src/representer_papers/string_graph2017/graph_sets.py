@@ -20,7 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from representer.data.tables.files import physical_lines
+from representer.data.tables.reading import physical_lines
 from representer.errors import DataError
 from representer_papers.shared.datasets import existing, located, missing
 from representer_papers.string_graph2017.published import GRAPH_SETS, GraphSet

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from representer.data.tables.reading import read_parquet
+from representer.data.tables.workbook import read_parquet
 from representer.errors import DataError, MissingExtraError
 
 pyarrow = pytest.importorskip("pyarrow")

@@ -18,20 +18,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from representer.data.molecules import read_molecules
-from representer.data.tables import files
-from representer.data.tables.columns import MISSING
-from representer.data.tables.files import (
-    FORMATS,
-    ROW,
-    TABLES,
-    TASKS,
-    BlockSize,
-    blocks,
+from representer.data.tables import columns, files, reading
+from representer.data.tables.columns import MISSING, blocks
+from representer.data.tables.files import FORMATS, ROW, TABLES, TASKS, BlockSize, format_of
+from representer.data.tables.reading import (
+    WHOLE,
     first_lines,
-    format_of,
     physical_lines,
+    read_blocks,
+    read_grid,
+    read_jsonl,
+    table_files,
 )
-from representer.data.tables.reading import WHOLE, read_blocks, read_grid, read_jsonl, table_files
 from representer.data.text import read_tables
 from representer.errors import ArgumentError, DataError
 from representer.options.registry import TASKS as ALL
@@ -139,7 +137,7 @@ def test_encodings_that_are_not_for_text_are_rejected(tmp_path, encoding):
 
 
 def test_an_endless_line_is_rejected_with_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MAX_LINE", 100)
+    monkeypatch.setattr(reading, "MAX_LINE", 100)
     path = written(tmp_path / "a.csv", b"x" * 99 + b"\n" + b"y" * 101 + b"\n")
     with pytest.raises(DataError, match="line 2: longer than 100 characters"):
         lines_of(path)
@@ -160,7 +158,7 @@ def test_a_pipe_that_replaces_a_checked_file_does_not_block(tmp_path, monkeypatc
 
 def test_a_file_can_expand_to_exactly_the_limit(tmp_path):
     for limit in (9, 10):
-        stream = files.Limited(io.BytesIO(b"x" * 10), limit, tmp_path)
+        stream = reading.Limited(io.BytesIO(b"x" * 10), limit, tmp_path)
         if limit == 10:
             assert stream.read() == b"x" * 10
         else:
@@ -348,7 +346,7 @@ def test_many_keys_that_later_objects_lack_are_refused_before_they_fill_the_memo
 def test_very_many_blank_lines_are_refused_before_they_fill_the_memory(
     tmp_path, monkeypatch, name, head, row
 ):
-    monkeypatch.setattr(files, "MOST_DROPPED", 3)
+    monkeypatch.setattr(columns, "MOST_DROPPED", 3)
     path = tmp_path / name
     few, many = (head + ("\n" * count + row) * 2 for count in (3, 4))
     path.write_text(few)

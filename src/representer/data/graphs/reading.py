@@ -20,8 +20,8 @@ from representer.data.graphs.records import (
 )
 from representer.data.graphs.records import TABLES_EXAMPLE as TABLES
 from representer.data.tables.columns import split_note
-from representer.data.tables.files import first_lines, format_of, physical_lines
-from representer.data.tables.reading import named_table
+from representer.data.tables.files import format_of
+from representer.data.tables.reading import first_lines, named_table, physical_lines
 from representer.errors import ArgumentError, DataError
 from representer.kernels.tree_kernels import tree_of
 

@@ -24,6 +24,7 @@ from representer.data.tables.columns import (
     LABEL_NAMES,
     Dropped,
     ambiguous,
+    blocks,
     group_names,
     ignored_split,
     is_filled,
@@ -35,7 +36,8 @@ from representer.data.tables.columns import (
     resolve,
     text_of,
 )
-from representer.data.tables.files import SMALL, blocks, format_of, physical_lines
+from representer.data.tables.files import SMALL, format_of
+from representer.data.tables.reading import physical_lines
 from representer.errors import ArgumentError, DataError, MissingExtraError
 
 # Selection of the columns of molecules and values, by name or by their content.

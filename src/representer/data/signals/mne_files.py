@@ -16,7 +16,8 @@ from typing import Any
 
 from representer.data.signals.arrays import check_layout
 from representer.data.signals.recordings import Recordings, recordings
-from representer.data.tables.files import MAX_EXPANSION, Limited, beside, open_regular, regular_file
+from representer.data.tables.files import MAX_EXPANSION, beside, open_regular, regular_file
+from representer.data.tables.reading import Limited
 from representer.errors import DataError, MissingExtraError, reason
 
 # Checks of the sizes that a file of MNE declares, and of the files that it names.

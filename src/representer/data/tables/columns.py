@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from representer.checks import is_missing, parse_number, written_number
-from representer.data.tables.files import BlockSize, blocks, did_you_mean, listing, unguard_formula
+from representer.data.tables.files import (
+    ROW,
+    BlockSize,
+    Row,
+    did_you_mean,
+    listing,
+    unguard_formula,
+)
 from representer.errors import ArgumentError, DataError
 
 # The cells of a file, before its columns are selected, and the dropped rows.
@@ -628,3 +635,28 @@ class LabelMap:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.names)}
+
+
+MOST_DROPPED = 100_000  # rows that follow each other, such as blank lines: each is kept to be named
+
+
+def blocks(
+    rows: Iterable[tuple[int, Row]], size: BlockSize, path: Path
+) -> Iterator[list[tuple[int, Row]]]:
+    """Yield the rows with their lines, in order, in blocks.
+
+    A text in place of a row is the reason for which it is dropped; a row follows it in its block.
+    """
+    block, held, limit, dropped = list[tuple[int, Row]](), 0, size.head, 0
+    for line, row in rows:
+        dropped = dropped + 1 if isinstance(row, str) else 0
+        if dropped > MOST_DROPPED:
+            problem = f"more than {MOST_DROPPED:,} rows without content follow each other ({row})"
+            raise DataError(problem, file=path, line=line, fix="Delete them.")
+        block.append((line, row))
+        held += ROW + sum(len(cell) for cell in row if isinstance(cell, str))
+        if held >= limit and not isinstance(row, str):
+            yield block
+            block, held, limit = [], 0, size.rest
+    if block:
+        yield block

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import gzip
+import io
 import json
 import os
 import re
@@ -12,7 +15,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from representer.data.tables.columns import (
     ABOVE,
@@ -20,29 +23,30 @@ from representer.data.tables.columns import (
     MISSING,
     Dropped,
     Grid,
+    blocks,
     count_names,
     grids,
     is_known_name,
     require_filled,
 )
 from representer.data.tables.files import (
+    AGAIN,
     COMPRESSIONS,
     MAX_EXPANSION,
+    OPENERS,
+    ROW,
     SMALL,
     TABLES,
     WHOLE,
     BlockSize,
-    blocks,
-    first_lines,
     format_of,
-    most_bytes,
     open_regular,
-    physical_lines,
+    refusals,
     regular_file,
     uncompressed,
 )
-from representer.data.tables.workbook import read_workbook
-from representer.errors import ArgumentError, DataError, MissingExtraError, reason
+from representer.data.tables.workbook import read_parquet, read_workbook
+from representer.errors import ArgumentError, DataError
 from representer.storage.atomic import parse_json
 
 # Reading of CSV and TSV files, whose rows must have equal width.
@@ -351,93 +355,6 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _KINDS = {list: "array", str: "string", int: "number", float: "number", bool: "truth value"}
 
 
-# Reading of Parquet files with pyarrow.
-
-BATCH = 1024  # rows that are decoded together
-_WIDEST = 1024  # bytes of a cell of fixed width, which is never shared
-
-
-def read_parquet(path: Path, *, size: BlockSize = SMALL) -> Iterator[Grid]:
-    """Yield the columns of plain values of a Parquet file in blocks, with row numbers as lines."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtraError("reading Parquet", "pyarrow", "train") from None
-
-    with open_regular(path) as content, _as_data_errors(path):
-        held = os.fstat(content.fileno()).st_size
-        schema, metadata = (
-            read(content) for read in (pyarrow.parquet.read_schema, pyarrow.parquet.read_metadata)
-        )
-        leaves = [metadata.schema.column(k) for k in range(metadata.num_columns)]
-        texts = [
-            leaf.path for leaf in leaves
-            if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type != "DECIMAL"
-        ]  # fmt: skip
-        wide = {leaf.path for leaf in leaves if leaf.length > _WIDEST}
-        with pyarrow.parquet.ParquetFile(content, read_dictionary=texts) as file:
-            names = [
-                field.name for field in schema
-                if field.name not in wide and not pyarrow.types.is_nested(field.type)
-            ]  # fmt: skip
-            twice = [name for name, count in Counter(schema.names).items() if count > 1]
-            if twice:
-                problem = "two columns have this name"
-                raise DataError(problem, file=path, column=twice[0], fix="Rename one.")
-            _require_plausible(file.metadata, held)
-            if not names or not file.metadata.num_rows:
-                raise DataError("holds no rows of plain values", file=path)
-            for block in blocks(
-                enumerate(_parquet_rows(file, names, most_bytes(held), path), 1), size, path
-            ):
-                rows, numbers = [row for _, row in block], [number for number, _ in block]
-                yield Grid(names, rows, numbers, [], header=True, numbered=False, notes=[])
-
-
-def _parquet_rows(file: Any, names: list[str], left: int, path: Path) -> Iterator[list[object]]:
-    """Yield the rows, whose texts have at most ``left`` characters in all."""
-    for batch in file.iter_batches(BATCH, columns=names):
-        columns = batch.select(names).columns  # a nested a comes along with a plain a.b
-        for row in zip(*map(_cells, columns), strict=True):
-            left -= sum(len(cell) for cell in row if isinstance(cell, str | bytes))
-            if left < 0:
-                problem = "its texts repeat so often that they need far more memory"
-                raise DataError(problem, file=path, fix="Drop the columns of long equal texts.")
-            yield list(row)
-
-
-def _cells(column: Any) -> list[object]:
-    """Return the cells of a column; equal texts are one object, so few bytes stay few."""
-    if not hasattr(column, "dictionary"):
-        return column.to_pylist()
-    numbers = column.indices
-    used = numbers.unique().drop_null()
-    words = dict(zip(used.to_pylist(), column.dictionary.take(used).to_pylist(), strict=True))
-    return [words.get(k) for k in numbers.to_pylist()]
-
-
-@contextmanager
-def _as_data_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except DataError:
-        raise
-    except Exception as error:  # pyarrow raises many types on damaged files
-        fix = "Write or download the file again; is it Parquet?"
-        problem = f"cannot be read as Parquet: {reason(error)}"
-        raise DataError(problem, file=path, fix=fix) from None
-
-
-def _require_plausible(metadata: Any, size: int) -> None:
-    """Reject a file that declares far more rows or bytes than compression makes possible."""
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
-    held = sum(max(0, group.total_byte_size) for group in groups)
-    if rows > 100_000 + 8 * size or held > (16 << 20) + MAX_EXPANSION * size:
-        raise ValueError(f"{rows:,} rows of {held:,} bytes are declared in {size:,} bytes")
-
-
 def read_grid(path: str | PathLike[str], wanted: list[str], **layout: Any) -> Grid:
     """Return all cells of a file, see `read_blocks`."""
     (grid,) = read_blocks(path, wanted, **layout, size=WHOLE)
@@ -550,3 +467,172 @@ def table_format(path: Path, wanted: Sequence[str] = (), encoding: str = "utf-8"
         fix = f"Rename the file to the suffix of its format: {listed}."
         raise DataError("the suffix is not that of a supported format", file=path, fix=fix)
     return fmt
+
+
+# Text files as lines: their encoding, their compression, and what is no text.
+
+MAX_LINE = 1 << 24
+"""Maximum number of characters in a physical line; a longer line is an error."""
+
+
+_ALWAYS_READ, _HEAD = 1 << 20, 1 << 16
+
+
+_CONTAINERS = {
+    b"\x1f\x8b": ("gzip-compressed", ".gz"),
+    **{b"BZh%d1AY&SY" % level: ("bzip2-compressed", ".bz2") for level in range(1, 10)},
+    b"\xfd7zXZ\x00": ("xz-compressed", ".xz"),
+    b"PK\x03\x04": ("a zip archive", ".zip"),
+}
+
+
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+
+
+def physical_lines(
+    path: Path, encoding: str = "utf-8", *, longest: int | None = None
+) -> Iterator[str]:
+    r"""Yield the lines of a text file with their ends, which may be ``\n``, ``\r\n`` or ``\r``.
+
+    A UTF-8 byte order mark is removed. ``.gz``, ``.bz2`` and ``.xz`` are decompressed, to at most
+    ``MAX_EXPANSION`` times their size.
+
+    Raises:
+        ArgumentError: If Python has no such encoding.
+    """
+    codec, longest = _codec(encoding), longest or MAX_LINE
+    with refusals(path), _open(path) as binary:
+        _refuse_binary(path, binary, codec)
+        text = io.TextIOWrapper(
+            binary, encoding="utf-8-sig" if codec == "utf-8" else codec, newline=""
+        )
+        number = 0
+        try:
+            while line := text.readline(longest):
+                number += 1
+                _check_line(path, number, line, longest)
+                yield line
+        except UnicodeError:
+            raise _undecodable(path, codec) from None
+        if not number:  # a byte order mark, or the first bytes of one
+            raise DataError("holds no text", file=path, fix=AGAIN)
+
+
+def first_lines(path: Path, encoding: str, count: int) -> list[str]:
+    """Return the first lines of a file, without their ends; one alone may be cut, all damaged."""
+    with refusals(path), _open(path) as binary:
+        start = binary.read(_HEAD)
+    text = start.decode(_codec(encoding), "replace").removeprefix("\ufeff")
+    lines = [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
+    return (lines[:-1] if len(start) == _HEAD and len(lines) > 1 else lines)[:count]
+
+
+def _codec(encoding: str) -> str:
+    try:
+        codec = codecs.lookup(encoding).name
+        "".encode(codec)  # raises an error for codecs that are not for text, such as hex
+    except (LookupError, ValueError):
+        expected = "the name of a text encoding, such as 'utf-8' or 'latin-1'"
+        raise ArgumentError("encoding", encoding, expected) from None
+    return "utf-8" if codec == "utf-8-sig" else codec
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[io.BufferedReader]:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
+            raise DataError("is empty (0 bytes)", file=path, fix=AGAIN)
+        opener = OPENERS.get(path.suffix.lower())
+        if opener is None:
+            yield file
+            return
+        with opener(file) as stream:
+            limit = max(_ALWAYS_READ, MAX_EXPANSION * size)
+            yield io.BufferedReader(Limited(stream, limit, path), 1 << 16)
+
+
+class Limited(io.RawIOBase):
+    """A decompressed stream that raises an error after more than ``limit`` bytes."""
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int, path: Path) -> None:
+        self._stream, self._left, self._path = stream, limit, path
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer, and count the bytes."""
+        data = self._stream.read(len(buffer))
+        self._left -= len(data) + ROW * data.count(b"\n")  # of equal lines, most memory is rows
+        if self._left < 0:
+            raise DataError(
+                f"expands to more than {MAX_EXPANSION} times its size, with {ROW} bytes more for "
+                "each line",
+                file=self._path,
+                fix="Decompress it first if this is intended.",
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _refuse_binary(path: Path, binary: io.BufferedReader, codec: str) -> None:
+    head = binary.peek(16)[:16]
+    if not head:
+        raise DataError("holds no data once decompressed", file=path, fix=AGAIN)
+    for magic, (what, suffix) in _CONTAINERS.items():
+        if head.startswith(magic):
+            fix = f"Decompress it, or rename it to {path.name}{suffix}."
+            if suffix not in COMPRESSIONS:
+                fix = "Unpack it and pass the file inside."
+            raise DataError(f"is {what}, not plain text", file=path, fix=fix)
+    if codec == "utf-8" and head.startswith(_WIDE):
+        is_32 = head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
+        fix = f'Save it as UTF-8, or pass encoding="utf-{32 if is_32 else 16}".'
+        raise DataError("is in UTF-16 or UTF-32, not UTF-8", file=path, fix=fix)
+
+
+def _check_line(path: Path, number: int, line: str, longest: int) -> None:
+    if "\0" in line:
+        raise DataError(
+            f"a NUL byte at character {line.index(chr(0)) + 1}", file=path, line=number,
+            fix='This is not plain text; if it is UTF-16, pass encoding="utf-16".',
+        )  # fmt: skip
+    if len(line) == longest and line[-1] not in "\r\n":
+        raise DataError(
+            f"longer than {longest:,} characters", file=path, line=number,
+            fix="Is this the right file? Each line is one document.",
+        )  # fmt: skip
+
+
+def _undecodable(path: Path, codec: str) -> DataError:
+    """Read the file again to find the byte and line that cannot be decoded.
+
+    The text wrapper decodes ahead, so its error has neither.
+    """
+    decoder = codecs.getincrementaldecoder(codec)()
+    read, line, after_return = 0, 1, False
+    with _open(path) as binary:
+        while True:
+            chunk = binary.read(1 << 16)
+            first = read - len(decoder.getstate()[0])
+            problem = ""
+            try:
+                text = decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                text = error.object[: error.start].decode(codec, errors="replace")
+                byte = error.object[error.start]
+                problem = f"byte 0x{byte:02x} at offset {first + error.start} is not {codec}"
+            except UnicodeError as error:  # such as UTF-16 without its byte order mark
+                text, problem = "", f"is not {codec} ({error})"
+            # \r\n is one line end, also across two chunks
+            line += text.count("\n") + text.count("\r") - text.count("\r\n")
+            line -= after_return and text.startswith("\n")
+            after_return = text.endswith("\r") if text else after_return
+            if problem:
+                fix = 'Save the file as UTF-8, or name its encoding: encoding="latin-1".'
+                return DataError(problem, file=path, line=line, fix=fix)
+            if not chunk:
+                return DataError(f"is not {codec}", file=path)
+            read += len(chunk)

@@ -30,8 +30,8 @@ from representer.data.tables.columns import (
     requested,
     resolve,
 )
-from representer.data.tables.files import BlockSize, listing, physical_lines
-from representer.data.tables.reading import read_blocks, read_grid, table_files
+from representer.data.tables.files import BlockSize, listing
+from representer.data.tables.reading import physical_lines, read_blocks, read_grid, table_files
 from representer.errors import ArgumentError, DataError
 
 

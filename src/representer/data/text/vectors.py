@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.checks import parse_number
-from representer.data.tables.files import physical_lines, read_arrays, regular_file
-from representer.data.tables.reading import read_grid
+from representer.data.tables.files import read_arrays, regular_file
+from representer.data.tables.reading import physical_lines, read_grid
 from representer.data.text.words import Vocabulary
 from representer.errors import ArgumentError, DataError, ShapeError, reason
 
