@@ -340,7 +340,6 @@ BOTH_WAYS = {  # `kernel.network` and `layer.kernel`
 CONCEPTS_OF_THEIR_OWN = {  # small, with one importer, and no part of it
     "representer.ops.string_gram",  # an operation on the core, for one kernel
     "representer.ops.text_features",  # as well
-    "representer.ops.separable_convolution.reference",  # as of every op
     "representer.serving.connections",  # limits of a protocol, which the command line joins to it
 }
 

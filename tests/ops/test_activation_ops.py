@@ -14,7 +14,7 @@ from representer import functional
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import GREENS
 from representer.ops import OPS, edge_activation, kernel_activation
-from representer.ops.edge_activation import reference
+from representer.ops.edge_activation import Operands, Results
 
 from .cases import compare
 
@@ -92,8 +92,8 @@ def test_extreme_places_match_the_definition(name, backend, green, case):
 @pytest.mark.parametrize("green", GREENS)
 def test_a_sum_over_no_inputs_is_0_whatever_the_memory_held(name, backend, green):
     a, c, chi = (torch.empty(size) for size in ((64, 0), (0, 5), (0, 70, 5)))
-    results = reference.Results(torch.full((64, 70), torch.nan))
-    y = OPS[name].backends[backend].forward(reference.Operands(a, c, chi, green, 1.0), results)
+    results = Results(torch.full((64, 70), torch.nan))
+    y = OPS[name].backends[backend].forward(Operands(a, c, chi, green, 1.0), results)
     assert torch.equal(getattr(y, "output", y), torch.zeros(64, 70))
 
 

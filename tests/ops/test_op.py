@@ -14,7 +14,7 @@ from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer.errors import BackendError
 from representer.ops import OPS, Backend, Op, use_backend
-from representer.ops.gated_scan import reference
+from representer.ops.gated_scan import backward, forward
 
 from .cases import EVERY_BACKEND, EVERY_OP, RecordedCalls, call, every
 
@@ -194,7 +194,7 @@ def _op_with(*backends: Backend) -> Op:
     return op
 
 
-PLAIN = Backend("reference", (), reference.forward, reference.backward)
+PLAIN = Backend("reference", (), forward, backward)
 ELSEWHERE = replace(PLAIN, name="elsewhere", devices=("cuda", "xpu"))
 ABSENT = replace(PLAIN, name="absent", missing="the abacus is not installed")
 PICKY = replace(PLAIN, name="picky", refuses=lambda p: "B is odd" if p else "")

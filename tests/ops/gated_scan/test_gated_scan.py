@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from representer import functional
 from representer.ops import gated_scan
-from representer.ops.gated_scan.reference import Operands, Results, backward
+from representer.ops.gated_scan import Operands, Results, backward
 
 U = torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0))
 DECAY = torch.tensor(0.5)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Iterator
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,11 +12,85 @@ from representer import functional
 from representer.errors import ShapeError
 from representer.functional.activations import GREENS
 from representer.ops import core, gpu, structs
-from representer.ops.edge_activation import reference
-from representer.ops.edge_activation.reference import Operands, Results
-from representer.ops.kernel_activation.reference import sizes
+from representer.ops.kernel_activation import sizes
 from representer.ops.op import Backend, Op
-from representer.ops.table import OperandTable
+from representer.ops.table import Operand, OperandTable
+
+
+class Operands(NamedTuple):
+    """Operands of edge_activation."""
+
+    input: Annotated[Tensor, Operand("batch features")]
+    centers: Annotated[Tensor, Operand("features centers")]
+    coefficients: Annotated[Tensor, Operand("features outputs centers")]
+    green: str
+    bandwidth: float
+
+
+class Results(NamedTuple):
+    """Results of edge_activation."""
+
+    output: Annotated[Tensor, Operand("batch outputs", saved=False)]
+
+
+MOST_VALUES = 1 << 22  # of g at one time: 16 MiB in float32
+FEW_ROWS = 8  # for which the coefficients are not copied into one matrix
+
+
+def slope(u: Tensor, green: str, bandwidth: float) -> Tensor:
+    """Return g'(u), 0 where g has a corner."""
+    match green:
+        case "abs":
+            return u.sign()
+        case "relu":
+            return (u > 0).to(u.dtype)
+        case "cubic":
+            return 3 * u * u.abs()
+    return u / -(bandwidth**2) * GREENS[green](u, bandwidth)
+
+
+def _blocks(p: Operands) -> Iterator[slice]:
+    """Yield blocks of input features."""
+    rows, features = p.input.shape
+    size = max(1, MOST_VALUES // max(1, rows * p.centers.shape[1]))
+    yield from (slice(first, first + size) for first in range(0, features, size))
+
+
+def forward(p: Operands, new: Results) -> Tensor:
+    """Return y ``(N, J)``."""
+    total = p.input.new_zeros(len(p.input), p.coefficients.shape[1])
+    if len(p.input) < FEW_ROWS:
+        g = GREENS[p.green](p.input[..., None] - p.centers, p.bandwidth)
+        return (p.coefficients @ g.permute(1, 2, 0)).sum(0).T.contiguous()
+    for block in _blocks(p):
+        g = GREENS[p.green](p.input[:, block, None] - p.centers[block], p.bandwidth)
+        total += g.flatten(1) @ p.coefficients[block].mT.flatten(0, 1)
+    return total
+
+
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    d_input, d_centers, d_coefficients = (
+        torch.empty_like(x, memory_format=torch.contiguous_format) for x in p[:3]
+    )
+    if len(p.input) < FEW_ROWS:
+        u = p.input[..., None] - p.centers
+        g = GREENS[p.green](u, p.bandwidth).transpose(0, 1)  # (I, N, K)
+        torch.matmul(grad.output.T, g, out=d_coefficients)
+        d_u = (grad.output @ p.coefficients).transpose(0, 1) * slope(u, p.green, p.bandwidth)
+        return {"input": d_u.sum(-1), "centers": -d_u.sum(0), "coefficients": d_coefficients}
+    for block in _blocks(p):
+        u = p.input[:, block, None] - p.centers[block]
+        g = GREENS[p.green](u, p.bandwidth)
+        chi = p.coefficients[block].mT  # (i, K, J)
+        d_coefficients[block] = (g.flatten(1).mT @ grad.output).unflatten(0, chi.shape[:2]).mT
+        d_u = (grad.output @ chi.flatten(0, 1).mT).view_as(u) * slope(u, p.green, p.bandwidth)
+        d_input[:, block] = d_u.sum(-1)
+        d_centers[block] = -d_u.sum(0)
+    return {"input": d_input, "centers": d_centers, "coefficients": d_coefficients}
+
 
 # edge_activation on the compiled core.
 
@@ -31,7 +105,7 @@ def _is_product(p: Operands) -> bool:
 def cpp_forward(p: Operands, new: Results) -> Any:
     """Fill in the results."""
     if _is_product(p):
-        return reference.forward(p, new)
+        return forward(p, new)
     _run("edges_forward", p, out=new.output)
     return new
 
@@ -41,7 +115,7 @@ def cpp_backward(
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
     if _is_product(p):
-        return reference.backward(p, kept, grad, requested)
+        return backward(p, kept, grad, requested)
     results = {
         name: torch.empty_like(x, memory_format=torch.contiguous_format)
         for name, x in zip(p._fields, p[:3], strict=False)
@@ -103,6 +177,6 @@ def edge_activation(
 
 OP = Op("edge_activation", edge_activation, functional.edge_activation)
 OP.register(OperandTable(Operands, Results, sizes))
-OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(Backend("reference", (), forward, backward))
 OP.add_backend(gpu.backend("edge_activation"))
 OP.add_backend(Backend("cpp", ("cpu",), cpp_forward, cpp_backward, core.MISSING, core.refuses))

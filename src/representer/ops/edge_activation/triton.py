@@ -24,10 +24,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from representer.ops.edge_activation import reference
-from representer.ops.edge_activation.reference import Operands, Results
+from representer.ops.edge_activation import Operands, Results
+from representer.ops.edge_activation import backward as reference_backward
+from representer.ops.edge_activation import forward as reference_forward
 from representer.ops.gpu import ceil_div
-from representer.ops.kernel_activation.reference import SHAPES
+from representer.ops.kernel_activation import SHAPES
 from representer.ops.steps import accumulator
 
 _MOST_ENTRIES = 1 << 23  # of the tables of some inputs: 32 MiB in float32
@@ -244,7 +245,7 @@ def _weights(centers: Tensor, green: str) -> tuple[Tensor, Tensor, Tensor]:
 def forward(p: Operands, new: Results) -> Any:
     """Fill in the results."""
     if is_product(p):
-        return reference.forward(p, new)
+        return reference_forward(p, new)
     rows, outputs = new.output.shape
     dtype, options = accumulator(p.input.dtype)
     total = p.input.new_empty(rows, outputs, dtype=dtype)
@@ -263,7 +264,7 @@ def backward(
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
     if is_product(p):
-        return reference.backward(p, kept, grad, requested)
+        return reference_backward(p, kept, grad, requested)
     upstream = grad.output.contiguous()
     gradients = {
         name: torch.empty_like(x, memory_format=torch.contiguous_format)

@@ -1,5 +1,5 @@
 # type: ignore  (kernels are compiled by Triton, whose types are not those of Python)
-"""gated_scan in Triton; see ``reference.py`` for the equations.
+"""gated_scan in Triton; see ``__init__.py`` for the equations.
 
 Few units with many steps would leave most of a GPU idle, so their sequences are cut into chunks,
 which run side by side: the final state of a chunk is A c + b with the state c before it. The first
@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from representer.ops.gated_scan.reference import Operands, Results
+from representer.ops.gated_scan import Operands, Results
 from representer.ops.gpu import ceil_div
 from representer.ops.steps import accumulator, clear, grid, load_steps, place_chunk, step
 

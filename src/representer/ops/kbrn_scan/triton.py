@@ -25,8 +25,8 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.ops.gpu import IS_INTERPRETED, ceil_div, power_of_2
-from representer.ops.kbrn_scan import reference
-from representer.ops.kbrn_scan.reference import Operands, Results
+from representer.ops.kbrn_scan import Operands, Results
+from representer.ops.kbrn_scan import backward as reference_backward
 from representer.ops.kernel_activation import triton as expansion
 from representer.ops.kernel_activation.triton import green, weight_of
 from representer.ops.rkm_scan import stationary
@@ -309,7 +309,7 @@ def backward(
     p: Operands, kept: Results, grad: Results, requested: Container[str]
 ) -> dict[str, Tensor]:
     """Return the gradients of the operands, by name."""
-    return reference.backward(
+    return reference_backward(
         p, kept, grad, requested, expansion.input_gradient, expansion.table_gradients,
         partial(_through_steps, p, kept, grad), accumulator(p.h0.dtype)[0],
     )  # fmt: skip

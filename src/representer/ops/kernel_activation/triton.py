@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from representer.ops.gpu import ceil_div
-from representer.ops.kernel_activation.reference import Operands, Results
+from representer.ops.kernel_activation import Operands, Results
 from representer.ops.steps import accumulator
 
 _ROWS, _FEATURES = 16, 128  # of a program, for values

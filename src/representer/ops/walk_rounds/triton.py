@@ -22,8 +22,8 @@ from representer.ops.walk_aggregate.triton import (
     launch_gradients,
     new_parts,
 )
-from representer.ops.walk_rounds import reference
-from representer.ops.walk_rounds.reference import Columns, Operands, Results, Rows, relabel, walk
+from representer.ops.walk_rounds import Columns, Operands, Results, Rows, relabel, walk
+from representer.ops.walk_rounds import forward as reference_forward
 
 _SLOPES = {
     "relu": lambda grad, y, out: _ATEN.threshold_backward.grad_input(grad, y, 0, grad_input=out),
@@ -40,7 +40,7 @@ def forward(p: Operands, new: Results) -> Results:
         evaluate(operands, out, incoming, *end)
 
     incoming = _edges(p, 1)
-    return reference.forward(p, new, sum_up)
+    return reference_forward(p, new, sum_up)
 
 
 def backward(
