@@ -15,6 +15,7 @@ from representer.kernels import (
     Gaussian,
     RandomWalkKernel,
     StringKernel,
+    convolution_kernel,
 )
 from representer.kernels import WeisfeilerLehmanKernel as WL
 from representer.kernels.convolution_kernel import (
@@ -65,6 +66,31 @@ def test_features_are_shares_and_mean_excesses_of_the_outputs_of_filters(fitted)
                 assert abs(share - (z > b).mean()) <= near + 1e-12
                 start += 1
     assert start == responses.views[SHARE].shape[1]
+
+
+@pytest.mark.parametrize("block", [2**21, 2**11])
+def test_thresholds_are_the_quantiles_of_the_outputs_whatever_is_read_together(monkeypatch, block):
+    """Bit for bit those of `numpy.quantile` over the outputs of each series by itself."""
+    monkeypatch.setattr(convolution_kernel, "_BLOCK", block)
+    x, start = drawn((33, 41, 300, 12, 40)), 0
+    quantiles = np.arange(1, 10_000) * ((5**0.5 - 1) / 2) % 1
+    for bank in ConvolutionKernel(2000, views=(SHARE,)).fit(x).banks_:
+        if bank.dilation > 1 or bank.source != "values":
+            continue
+        for row, (k, channel) in enumerate(zip(bank.filters, bank.channels, strict=True)):
+            outputs = []
+            for padded in (np.pad(item[channel], 4) for item in x):
+                taps = [padded[i : len(padded) - 8 + i] for i in range(9)]
+                total = sum(taps[1:], taps[0])
+                a, b, c = (taps[i] for i in TRIPLES[k]) if k < len(TRIPLES) else taps[:3]
+                triple = (a + b + c) * np.float32(3) - total
+                outputs.append(triple if k < len(TRIPLES) else total / np.float32(9))
+            count = bank.thresholds.shape[1]
+            shares = quantiles[start : start + count]
+            expected = np.quantile(np.concatenate(outputs), shares).astype(np.float32)
+            np.testing.assert_array_equal(bank.thresholds[row], expected)
+            start += count
+    assert start
 
 
 @pytest.mark.parametrize(("steps", "times"), [(10, 5), (10, 4), (3, 7), (1, 2), (9, 9)])

@@ -338,11 +338,14 @@ class ConvolutionKernel(StandardizedKernel):
                 table = quantiles.reshape(len(filters), -1)
                 bank = Bank(source, dilation, filters, np.concatenate(chosen), table.astype("f4"))
                 parts: list[list[NDArray[np.float32]]] = [[] for _ in filters]
-                for item in some:
-                    for rows, z in _outputs([item], bank):
-                        for row, outputs in zip(rows, z[:, 0, ::stride], strict=True):
-                            parts[row].append(outputs.copy())
-                thresholds = [np.quantile(np.concatenate(outputs), q)
+                for block in [[some[i] for i in numbers] for numbers in _blocks(some)]:
+                    steps = np.arange(block[-1].shape[1])
+                    lengths = np.array([x.shape[1] for x in block])
+                    is_read = (steps < lengths[:, None]) & (steps % stride == 0)
+                    for rows, z in _outputs(block, bank):
+                        for row, outputs in zip(rows, z[:, is_read], strict=True):
+                            parts[row].append(outputs)
+                thresholds = [_quantiles(np.concatenate(outputs), q)
                               for outputs, q in zip(parts, table, strict=True)]  # fmt: skip
                 banks.append(bank._replace(thresholds=np.array(thresholds, dtype=np.float32)))
         return banks
@@ -424,6 +427,14 @@ class ConvolutionStream:
                 sums[k] += sign * entry.sum(-1, dtype=np.float64)
 
 
+def _quantiles(values: NDArray[np.float32], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what `numpy.quantile` does, by sorting, which takes a tenth of its time."""
+    ordered, positions = np.sort(values), (len(values) - 1) * shares
+    left = positions.astype(np.int64)
+    a, b, t = ordered[left], ordered[np.minimum(left + 1, len(values) - 1)], positions - left
+    return np.where(t < 0.5, a + (b - a) * t, b - (b - a) * (1 - t))
+
+
 def spans(x: NDArray[Any], times: int) -> NDArray[np.float64]:
     """Return the means of equal spans of the steps of a series, from ``(C, T)`` to ``(C, S)``.
 
@@ -451,6 +462,16 @@ def of_steps(coefficients: NDArray[np.float64], steps: int) -> NDArray[np.float6
     return np.diff(np.interp(np.arange(steps + 1), ends, totals))
 
 
+def _blocks(series: Sequence[NDArray[np.float32]]) -> list[list[int]]:
+    """Return the positions of series that are read together, which have similar lengths."""
+    blocks: list[list[int]] = []
+    for i in sorted(range(len(series)), key=lambda i: series[i].shape[1]):
+        if not blocks or (len(blocks[-1]) + 1) * series[i].shape[1] > _BLOCK // 32:
+            blocks.append([])
+        blocks[-1].append(i)
+    return blocks
+
+
 def _measured(
     series: Sequence[NDArray[np.float32]], banks: Sequence[Bank], views: Sequence[str]
 ) -> dict[str, NDArray[np.float64]]:
@@ -458,14 +479,9 @@ def _measured(
     last = max(int(bank.channels.max()) for bank in banks)
     if series and len(series[0]) <= last:
         raise ShapeError("X[0]", series[0].shape, f"({last + 1} channels, steps)")
-    blocks: list[list[int]] = []
-    for i in sorted(range(len(series)), key=lambda i: series[i].shape[1]):
-        if not blocks or (len(blocks[-1]) + 1) * series[i].shape[1] > _BLOCK // 32:
-            blocks.append([])
-        blocks[-1].append(i)
     width = sum(bank.thresholds.size for bank in banks)
     result = {view: np.empty((len(series), width)) for view in views}
-    for block in blocks:
+    for block in _blocks(series):
         some, start = [series[i] for i in block], 0
         lengths = np.array([x.shape[1] for x in some])[:, None]
         for bank in banks:
