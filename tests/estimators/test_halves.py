@@ -553,6 +553,34 @@ def test_on_few_objects_a_network_carries_the_prediction_beside_a_kernel_that_le
     assert reverse.share > 0.9
 
 
+@pytest.mark.parametrize("kind", ["two classes", "five classes", "numbers"])
+def test_the_kernel_machine_counts_as_one_group_beside_those_held_out(kind):
+    target, values, right = planted(kind, 60)
+    kernel = HALVES["noisy"](right, np.random.default_rng(4))
+    fit = Pool.fit(target, kernel, right, values, 1)
+    shares = []
+    for groups in (1, 3, 1000):
+        pool = fit.trusted(target, kernel, right, values, groups)
+        assert pool.network == pytest.approx(fit.network * groups / (groups + 1))
+        assert pool.loss <= pool.kernel_loss
+        shares.append(pool.share)
+    assert shares[0] > shares[1] > shares[2] == pytest.approx(fit.share, abs=0.01)
+    alone = Pool.fit(target, None, right, values)
+    assert alone.trusted(target, None, right, values, 1) == alone
+
+
+def test_a_held_out_group_on_which_the_network_is_better_does_not_drop_the_kernel(monkeypatch):
+    network = Pool(0.0, 1.0, 0.0, 0.1, 0.5, 0.1)
+    monkeypatch.setattr(Pool, "fit", lambda *scores: network)
+    monkeypatch.setattr(TextClassifier, "few", 0)
+    model = TextClassifier(**SMALL, valid_fraction=0.3)
+    shares = [
+        model.fit(TEXTS * 10, LABELS * 10, groups=groups).share_["kernel"]
+        for groups in (None, np.arange(600) % 3)
+    ]
+    assert shares[0] == 0 < shares[1]
+
+
 class _Reader(BaseEstimator):
     """A kernel that takes a second of a clock for each object."""
 

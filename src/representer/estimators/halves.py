@@ -148,6 +148,22 @@ class Pool:
                 return pool
         return cls.fit(target, kernel, network, values)
 
+    def trusted(
+        self, target: Column | Weighted, kernel: NDArray[np.float64] | None,
+        network: NDArray[np.float64] | None, values: NDArray[Any], groups: int,
+    ) -> Self:  # fmt: skip
+        """Return the mean with the weights of the kernel machine alone, which counts as one group.
+
+        Few groups, such as a single subject, do not tell which part is better on others, whatever
+        the number of their objects. Nor is the network fitted again to them, as the machine is. The
+        loss is at most that of the machine at its best scale. The arguments are those of `fit`.
+        """
+        if kernel is None or network is None:
+            return self
+        machine = np.array([_weight_alone(target, kernel, values, groups), 0.0])
+        weights = (groups * np.array([self.kernel, self.network]) + machine) / (groups + 1)
+        return self._of(target, np.stack([kernel, network]), values, weights)
+
     @classmethod
     def unvalidated(
         cls, target: Column | Weighted, kernel: NDArray[np.float64] | None,
@@ -602,6 +618,7 @@ def fit_targets(
                 pool = Pool.cautious(weighed, scores[0], scores[1], values)
             else:
                 pool = Pool.fit(weighed, *scores, values, of_valid)
+            pool = pool.trusted(weighed, *scores, values, of_valid) if of_valid else pool
         else:
             pool = Pool.unvalidated(weighed, *scores, values)
         targets.append(JointTarget.of(column, pool, machine, (kernel, beside), values))
