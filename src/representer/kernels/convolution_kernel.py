@@ -339,10 +339,9 @@ class ConvolutionKernel(StandardizedKernel):
                 bank = Bank(source, dilation, filters, np.concatenate(chosen), table.astype("f4"))
                 parts: list[list[NDArray[np.float32]]] = [[] for _ in filters]
                 for block in [[some[i] for i in numbers] for numbers in _blocks(some)]:
-                    steps = np.arange(block[-1].shape[1])
                     lengths = np.array([x.shape[1] for x in block])
-                    is_read = (steps < lengths[:, None]) & (steps % stride == 0)
-                    for rows, z in _outputs(block, bank):
+                    is_read = np.arange(0, lengths[-1], stride) < lengths[:, None]
+                    for rows, z in _outputs(block, bank, stride):
                         for row, outputs in zip(rows, z[:, is_read], strict=True):
                             parts[row].append(outputs)
                 thresholds = [_quantiles(np.concatenate(outputs), q)
@@ -517,16 +516,17 @@ def _counted(is_above: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def _outputs(
-    series: Sequence[NDArray[np.float32]], bank: Bank
+    series: Sequence[NDArray[np.float32]], bank: Bank, stride: int = 1
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
     """Yield rows of a bank with their outputs ``(rows, N, T)``, -inf behind the end of a series.
 
-    The outputs are sums in a fixed order, so that those of a series are the same in any block.
+    With a stride, they are those of some steps only. They are sums in a fixed order, so that those
+    of a series are the same in any block.
     """
     lengths = np.array([x.shape[1] for x in series])
     steps, reach = int(lengths.max()), (TAPS - 1) // 2 * bank.dilation
-    is_behind = torch.from_numpy(np.arange(steps) >= lengths[:, None])
-    at_once = max(1, _BLOCK // (len(series) * steps))
+    is_behind = torch.from_numpy(np.arange(0, steps, stride) >= lengths[:, None])
+    at_once = max(1, _BLOCK // is_behind.numel())
     for channel in np.unique(bank.channels):
         padded = np.zeros((len(series), steps + 2 * reach), np.float32)
         for row, item in enumerate(series):
@@ -534,12 +534,12 @@ def _outputs(
             x = x if bank.source == _SOURCES[0] else np.diff(x, prepend=x[:1])
             padded[row, reach : reach + len(x)] = x
         whole = torch.from_numpy(padded)
-        taps = [whole[:, k * bank.dilation :][:, :steps] for k in range(TAPS)]
+        taps = [whole[:, k * bank.dilation :][:, :steps:stride] for k in range(TAPS)]
         total = sum(taps[1:], taps[0])
         rows = np.flatnonzero(bank.channels == channel)
         for start in range(0, len(rows), at_once):
             some = rows[start : start + at_once]
-            z = torch.empty(len(some), len(series), steps)
+            z = torch.empty(len(some), *is_behind.shape)
             for x, k in zip(z, bank.filters[some].tolist(), strict=True):
                 if k == len(TRIPLES):
                     torch.div(total, TAPS, out=x)
