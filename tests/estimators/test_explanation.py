@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,7 +17,9 @@ from representer.estimators import (
     LanguageModel,
     MoleculeRegressor,
     SequenceClassifier,
+    SequenceRegressor,
     SeriesClassifier,
+    SeriesRegressor,
     SignalClassifier,
     TextClassifier,
 )
@@ -143,3 +146,76 @@ def language(rng: np.random.Generator) -> Case:
     words = np.array(list("abcdefg"))
     lines = [" ".join(rng.choice(words, rng.integers(3, 12))) for _ in range(TRAIN + COUNT)]
     return LanguageModel(**QUIET), "\n".join(lines[:TRAIN]), None, lines[TRAIN:]
+
+
+def series(rng: np.random.Generator) -> Case:
+    drawn = [rng.normal(size=(2, rng.integers(5, 60))) for _ in range(TRAIN + COUNT)]
+    drawn[-1][0, 1:3] = np.nan
+    labels = [x[0].mean() > 0 for x in drawn[:TRAIN]]
+    model = SeriesClassifier(**QUIET, num_features=2000, answer="both")
+    return model, drawn[:TRAIN], labels, drawn[TRAIN:]
+
+
+def series_of_numbers(rng: np.random.Generator) -> Case:
+    _, X, _, others = series(rng)
+    model = SeriesRegressor(**QUIET, num_features=2000, answer="both")
+    return model, X, [x[0].mean() for x in X], others
+
+
+def dna(rng: np.random.Generator) -> Case:
+    letters, drawn = [*"ACGT" * 9, "N"], []
+    for _ in range(TRAIN + COUNT):
+        drawn.append("".join(rng.choice(letters, rng.integers(8, 60))))
+    counts = [x.count("A") > x.count("C") for x in drawn[:TRAIN]]
+    return SequenceClassifier(**QUIET, answer="both"), drawn[:TRAIN], counts, drawn[TRAIN:]
+
+
+def dna_of_numbers(rng: np.random.Generator) -> Case:
+    _, X, _, others = dna(rng)
+    return SequenceRegressor(**QUIET, answer="both"), X, [float(x.count("C")) for x in X], others
+
+
+def events(rng: np.random.Generator) -> Case:
+    names = ["home", "cart", "buy", "help", "log in"]
+    drawn = [[*rng.choice(names, rng.integers(2, 15))] for _ in range(TRAIN + COUNT)]
+    labels = ["buy" in x for x in drawn[:TRAIN]]
+    return SequenceClassifier(**QUIET, answer="both"), drawn[:TRAIN], labels, drawn[TRAIN:]
+
+
+def recentered(rng: np.random.Generator) -> Case:
+    model, X, labels, others = signals(rng)
+    return model.set_params(recenter="subject"), X, labels, others
+
+
+OF_NUMBERS = (molecules, series_of_numbers, dna_of_numbers)
+
+
+@pytest.mark.slow  # explanations of three thousand objects
+@pytest.mark.parametrize(
+    "made",
+    [texts, graphs, signals, recentered, language, series, dna, events, *OF_NUMBERS],
+)  # fmt: skip
+def test_contributions_of_a_hundred_examples_sum_to_their_scores(made: Callable[..., Case]) -> None:
+    estimator, X, y, others = made(np.random.default_rng(0))
+    more = {"groups": np.arange(TRAIN) // 10} if made is recentered else {}
+    model = estimator.fit(X, **more) if y is None else estimator.fit(X, y, **more)
+    weights = {"kernel": 0.5, "network": 0.5}  # neither part is dropped
+    model.targets_ = tuple(
+        replace(one, pool=replace(one.pool, **weights)) for one in model.targets_
+    )
+    for answer in ("kernel", "network", "both"):
+        part = model.part(answer)
+        explained = part.explain(others)
+        assert len(explained) == COUNT
+        totals = [one.baseline + sum(c.contribution for c in one.contributions)
+                  for one in explained]  # fmt: skip
+        scores = np.array([one.score for one in explained])
+        np.testing.assert_allclose(totals, scores, rtol=0, atol=1e-6)
+        parts = {"kernel", "network"} if answer == "both" else {answer}
+        assert {c.part for one in explained for c in one.contributions} == parts
+        if made in OF_NUMBERS:
+            np.testing.assert_allclose(scores, part.predict(others), rtol=1e-4, atol=1e-5)
+        else:  # the forward pass is in float32
+            logits = np.log(part.predict_proba(others))
+            wanted = logits.max(1) - logits.mean(1)
+            np.testing.assert_allclose(scores, wanted, rtol=1e-3, atol=1e-4)
