@@ -51,6 +51,8 @@ CALLS = {  # sizes of a call whose arrays are all absent
     "kbrn_backward": (structs.KbrnStruct, {"time": 1, "batch": 1, "units": 1, "count": 1}),
     "adam_rows": (structs.AdamStruct, {"rows": 1, "features": 1, "step": 1}),
     "text_features": (structs.TextsStruct, {"rows": 1, "views": 1, "capacity": 1}),
+    "filter_counts": (structs.FiltersStruct, {"series": 1, "steps": 1, "rows": 1, "thresholds": 1}),
+    "sparse_gram": (structs.ColumnsStruct, {"rows": 1, "columns": 1}),
     "product": (structs.ProductStruct, {"m": 1, "n": 1, "k": 1}),
     "transposed": (structs.ProductStruct, {"m": 1, "n": 1}),
 }  # fmt: skip

@@ -339,6 +339,28 @@ struct RepresenterTexts {
     double scale;                            // of every view
 };
 
+// N sparse rows of F columns, by columns; the rows of a column ascend.
+struct RepresenterColumns {
+    int64_t rows, columns;                   // N, F
+    int32_t threads;
+    const void* values;                      // (E,)
+    const int32_t* indices;                  // (E,) their rows
+    const int64_t* starts;                   // (F + 1,) of the columns
+    void* gram;                              // (N, N)
+};
+
+// R filters of nine taps on one channel of N series, and J thresholds of each.
+struct RepresenterFilters {
+    int64_t series, steps, rows, thresholds, dilation;  // N, T, R, J, steps between two taps
+    int32_t threads;
+    const void* x;                           // (N, T + 8 dilation), zeros before and behind each series
+    const int64_t* lengths;                  // (N,)
+    const int64_t* triples;                  // (R, 3) the taps of weight 2; -1: the mean of all
+    const void* bounds;                      // (R, J)
+    double* counts;                          // (N, R, J) steps that exceed a threshold
+    double* excess;                          // (N, R, J) by how much, all of them together; or null
+};
+
 // R rows of a weight (V, E) and of Adam's moments: the steps that they missed, and one with a gradient.
 struct RepresenterAdam {
     int64_t rows, features, step, window;  // R, E, steps so far, most missed steps whose moves are performed

@@ -172,6 +172,14 @@ inline bool is_valid(const RepresenterTexts& p, const char*) {
         if (!is_known(p.of_views[v])) return false;
     return true;
 }
+inline bool is_valid(const RepresenterColumns& p, const char*) {
+    return fit({p.rows, p.rows}) && fit({p.columns}) && has({}, {p.starts}) && has({p.rows}, {p.gram}) &&
+           has({p.starts[p.columns]}, {p.values, p.indices});
+}
+inline bool is_valid(const RepresenterFilters& p, const char*) {
+    return fit({p.series, p.steps}) && fit({p.series, p.rows, p.thresholds}) && fit({8, p.dilation, p.series}) && has({p.series}, {p.x, p.lengths}) &&
+           has({p.rows}, {p.triples}) && has({p.rows, p.thresholds}, {p.bounds}) && has({p.series, p.rows, p.thresholds}, {p.counts});
+}
 inline bool is_valid(const RepresenterProbe& p, const char*) { return p.count >= 0 && has({}, {p.a, p.c, p.done}); }
 
 }  // namespace REPRESENTER_ISA

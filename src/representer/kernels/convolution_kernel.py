@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from representer.errors import ArgumentError, ShapeError
 from representer.kernels.kernel import StandardizedKernel, value_of
+from representer.ops import core
+from representer.ops.filter_counts import TAPS, filter_counts
 
-TAPS = 9
 TRIPLES = tuple(combinations(range(TAPS), 3))  # the taps of weight 2; the others have -1
+_TAPS = np.array([*TRIPLES, (-1, -1, -1)])
 FILTERS = len(TRIPLES) + 1  # the last one is the mean of all taps, which reads the level
 LEVEL = FILTERS  # of a bank that stands for the values themselves
 _SOURCES = ("values", "differences")
@@ -426,7 +428,7 @@ class ConvolutionStream:
                 sums[k] += sign * entry.sum(-1, dtype=np.float64)
 
 
-def _quantiles(values: NDArray[np.float32], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _quantiles(values: NDArray[np.float32], shares: NDArray[Any]) -> NDArray[np.float64]:
     """Return what `numpy.quantile` does, by sorting, which takes a tenth of its time."""
     ordered, positions = np.sort(values), (len(values) - 1) * shares
     left = positions.astype(np.int64)
@@ -484,18 +486,48 @@ def _measured(
         some, start = [series[i] for i in block], 0
         lengths = np.array([x.shape[1] for x in some])[:, None]
         for bank in banks:
-            sums = {view: np.empty((len(some), *bank.thresholds.shape)) for view in views}
-            for rows, z in _outputs(some, bank):
-                for j, b in enumerate(bank.thresholds[rows].T[..., None, None]):
-                    if SHARE in sums:
-                        sums[SHARE][:, rows, j] = _counted(z > b).T
-                    if EXCESS in sums:
-                        sums[EXCESS][:, rows, j] = np.maximum(z - b, 0).sum(-1, dtype=np.float64).T
+            sums: dict[str, Any] = dict(
+                zip(COUNTED, _sums(some, bank, has_excess=EXCESS in views), strict=True)
+            )
             end = start + bank.thresholds.size
-            for view, values in sums.items():
-                result[view][block, start:end] = values.reshape(len(some), -1) / lengths
+            for view in views:
+                result[view][block, start:end] = sums[view].reshape(len(some), -1) / lengths
             start = end
     return result
+
+
+def _sums(
+    series: Sequence[NDArray[np.float32]], bank: Bank, *, has_excess: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the number of steps above each threshold, and the sum above it ``(N, R, J)``.
+
+    The numbers are the same with and without the core.
+    """
+    counts, excess = np.empty((2, len(series), *bank.thresholds.shape))
+    for channel in np.unique(bank.channels) if not core.MISSING else ():
+        rows = np.flatnonzero(bank.channels == channel)
+        counts[:, rows], above = filter_counts(
+            _padded(series, bank, channel), np.array([x.shape[1] for x in series]), bank.dilation,
+            _TAPS[bank.filters[rows]], bank.thresholds[rows], has_excess=has_excess,
+        )  # fmt: skip
+        excess[:, rows] = 0.0 if above is None else above
+    for rows, z in _outputs(series, bank) if core.MISSING else ():
+        for j, b in enumerate(bank.thresholds[rows].T[..., None, None]):
+            counts[:, rows, j] = _counted(z > b).T
+            if has_excess:
+                excess[:, rows, j] = np.maximum(z - b, 0).sum(-1, dtype=np.float64).T
+    return counts, excess
+
+
+def _padded(series: Sequence[NDArray[np.float32]], bank: Bank, channel: int) -> NDArray[np.float32]:
+    """Return what a bank reads of a channel, with zeros before and behind."""
+    steps, reach = max(x.shape[1] for x in series), (TAPS - 1) // 2 * bank.dilation
+    padded = np.zeros((len(series), steps + 2 * reach), np.float32)
+    for row, item in enumerate(series):
+        x = item[channel]
+        x = x if bank.source == _SOURCES[0] else np.diff(x, prepend=x[:1])
+        padded[row, reach : reach + len(x)] = x
+    return padded
 
 
 def _checked(X: Sequence[Any]) -> list[NDArray[np.float32]]:
@@ -524,16 +556,11 @@ def _outputs(
     of a series are the same in any block.
     """
     lengths = np.array([x.shape[1] for x in series])
-    steps, reach = int(lengths.max()), (TAPS - 1) // 2 * bank.dilation
+    steps = int(lengths.max())
     is_behind = torch.from_numpy(np.arange(0, steps, stride) >= lengths[:, None])
     at_once = max(1, _BLOCK // is_behind.numel())
     for channel in np.unique(bank.channels):
-        padded = np.zeros((len(series), steps + 2 * reach), np.float32)
-        for row, item in enumerate(series):
-            x = item[channel]
-            x = x if bank.source == _SOURCES[0] else np.diff(x, prepend=x[:1])
-            padded[row, reach : reach + len(x)] = x
-        whole = torch.from_numpy(padded)
+        whole = torch.from_numpy(_padded(series, bank, channel))
         taps = [whole[:, k * bank.dilation :][:, :steps:stride] for k in range(TAPS)]
         total = sum(taps[1:], taps[0])
         rows = np.flatnonzero(bank.channels == channel)

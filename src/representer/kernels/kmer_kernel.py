@@ -17,11 +17,14 @@ from representer.checks import check_integer
 from representer.errors import ArgumentError, DataError
 from representer.kernels.alphabets import ALPHABETS, codes_of, detected, letter_vectors
 from representer.kernels.kernel import Kernel, Objects
+from representer.ops import core
+from representer.ops.sparse_gram import sparse_gram
 
 POOLINGS = ("sum", "max")
 STRANDS = ("one", "both")
 UNKNOWN = -1  # the code of a token that training has not seen
 MOST_OPTIONS = 256  # k-mers that the ambiguous letters of one stand for
+_TABLED = 2**20  # codes whose positions are looked up in a table
 _MOST_CODES = 2**62
 _MOST_DENSE = 2**14  # k-mers of a pattern, where letters are similar
 _MOST_VALUES = 2**27  # k-mers of all sequences; of more, fewer patterns are read
@@ -435,7 +438,7 @@ class KmerKernel(Kernel):
             read = self._read(some)
             for k, before in enumerate(listed):
                 codes = [before, *(entry.codes for entry in self._windows(read, k))]
-                listed[k] = np.unique(np.concatenate(codes))
+                listed[k] = _distinct(np.concatenate(codes))
         return listed
 
     def _features(self, X: Sequence[Any], dtype: Any) -> Any:
@@ -505,8 +508,7 @@ class KmerKernel(Kernel):
             for name in ("rows", "codes", "weights")
         )
         if codes is not None:
-            columns = np.minimum(np.searchsorted(codes, listed), max(0, len(codes) - 1))
-            is_kept = codes[columns] == listed if len(codes) else np.zeros(len(listed), bool)
+            columns, is_kept = _positions(codes, listed)
             rows, columns, weights = rows[is_kept], columns[is_kept], weights[is_kept]
             if self.pooling == "max":
                 weights = _maxima(rows * np.int64(len(codes) + 1) + columns, weights)
@@ -557,8 +559,7 @@ class KmerKernel(Kernel):
                 table = np.tensordot(table, vectors, (0, 1))
             return table.ravel()[codes]
         stored = self.codes_[self.ends_[k - 1] if k else 0 : self.ends_[k]]
-        columns = np.minimum(np.searchsorted(stored, codes), max(0, len(stored) - 1))
-        is_known = stored[columns] == codes if len(stored) else np.zeros(len(codes), bool)
+        columns, is_known = _positions(stored, codes)
         values = np.zeros(len(codes))
         values[is_known] = entry[columns[is_known]]
         return values
@@ -586,6 +587,12 @@ def inner_products(features: Any) -> NDArray[np.float64]:
     """Return the inner products of the rows of features, perhaps sparse ones ``(N, N)``."""
     if isinstance(features, np.ndarray):
         return features @ features.T
+    if not core.MISSING:
+        columns = sparse.csc_array(features)
+        if not columns.has_canonical_format:
+            columns = columns.copy()
+            columns.sum_duplicates()
+        return sparse_gram(columns).astype(np.float64, copy=False)
     count = features.shape[0]
     gram, step = np.empty((count, count)), max(1, count // 8)
     for start in range(0, count, step):  # only those on one side of the diagonal are computed
@@ -593,6 +600,28 @@ def inner_products(features: Any) -> NDArray[np.float64]:
         gram[start : start + step, start:] = block.toarray()
         gram[start:, start : start + step] = gram[start : start + step, start:].T
     return gram
+
+
+def _distinct(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the different codes, ascending."""
+    if codes.max(initial=0) >= _TABLED:
+        return np.unique(codes)
+    return np.flatnonzero(np.bincount(codes))
+
+
+def _positions(
+    codes: NDArray[np.int64], listed: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the positions of listed codes among different ascending ones, and which are there."""
+    if not len(codes):
+        return np.zeros(len(listed), np.int64), np.zeros(len(listed), bool)
+    if (end := int(codes[-1]) + 1) <= _TABLED:
+        table = np.full(end + 1, -1)
+        table[codes] = np.arange(len(codes))
+        positions = table[np.minimum(listed, end)]
+        return positions, positions >= 0
+    positions = np.minimum(np.searchsorted(codes, listed), len(codes) - 1)
+    return positions, codes[positions] == listed
 
 
 def _in_blocks(X: Sequence[Any]) -> Iterator[Sequence[Any]]:

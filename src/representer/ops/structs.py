@@ -125,6 +125,14 @@ TextsStruct = _struct(
     "l:rows l:views l:capacity l:most i:threads p:of_views p:ends p:damped p:data p:indices"
     " p:starts d:scale",
 )
+FiltersStruct = _struct(
+    "FiltersStruct",
+    "l:series l:steps l:rows l:thresholds l:dilation i:threads p:x p:lengths p:triples p:bounds"
+    " p:counts p:excess",
+)
+ColumnsStruct = _struct(
+    "ColumnsStruct", "l:rows l:columns i:threads p:values p:indices p:starts p:gram"
+)
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 try:
