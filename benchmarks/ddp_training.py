@@ -21,7 +21,7 @@ import torch
 from representer.models import SequenceClassifierConfig, SequenceNetwork
 from representer.storage import atomic
 from representer.storage.run import RunFolder
-from representer.training import generators, processes
+from representer.training import generators, state
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
 
@@ -31,7 +31,7 @@ EXAMPLES, TIME, BATCH, WORDS = 54, 8, 8, 20  # the last batch has 6, so parts ar
 def main() -> None:
     """Train in the folder, or continue."""
     folder, dropout, patience, fault, rank, step = sys.argv[1:]
-    atomic.PATIENCE = processes.PATIENCE = timedelta(seconds=float(patience))
+    atomic.PATIENCE = state.PATIENCE = timedelta(seconds=float(patience))
     torch.set_num_threads(1)
     is_first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
     is_faulty = is_first and os.environ.get("RANK", "0") == rank

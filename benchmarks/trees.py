@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from report import mean_of, options, table, write_page
-from representer.functional.trees import tree_levels
+from representer.functional.walks import tree_levels
 from representer.kernels.tree_kernels import tree_of
 from representer.nn import StringKernelRNN, TreeKernelNN
 

@@ -19,7 +19,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 from torch_geometric.data import Data
 
 import representer.estimators.base
-import representer.training.processes
+import representer.training.state
 from representer.estimators import (
     LanguageModel,
     MoleculeClassifier,
@@ -185,7 +185,7 @@ def main() -> None:
     """Compare training, saving, loading, predictions and explanations with those of the CPU."""
     import tempfile
 
-    representer.training.processes.require_device = lambda name, processes=1: _device(name)
+    representer.training.state.require_device = lambda name, processes=1: _device(name)
     representer.estimators.base.require_device = _device
     with OtherDevice(), tempfile.TemporaryDirectory() as folder:
         for k, (kind, options, X, y, some) in enumerate(CASES):

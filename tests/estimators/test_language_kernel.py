@@ -16,10 +16,11 @@ from language_samples import made_up_text, small_model
 from representer.errors import ArgumentError, CheckpointError, DataError, KindError
 from representer.estimators import LanguageModel, language, language_training
 from representer.estimators.halves import Pool
-from representer.estimators.language_kernel import RECENT, LanguageKernel
 from representer.estimators.language_training import (
     LAST,
+    RECENT_TOKENS,
     JointPredictor,
+    LanguageKernel,
     NetworkPredictor,
     figures,
     log_likelihoods,
@@ -133,7 +134,9 @@ def test_contributions_of_both_halves_sum_to_the_score(model):
         assert explanation.score == pytest.approx(logits.max() - logits.mean(), abs=1e-5)
         assert explanation.prediction == model.predict([prompt])[0]
         assert {part.part for part in parts} <= names
-        counts = [(p.what, p.where) for p in parts if p.part == "kernel" and p.what != RECENT]
+        counts = [
+            (p.what, p.where) for p in parts if p.part == "kernel" and p.what != RECENT_TOKENS
+        ]
         assert len(set(counts)) == len(counts)  # one line per n-gram
         tokens = prompt.replace("zz", "<unk>").replace("\n", " <eos> ").split()
         for what, where in counts:
@@ -153,7 +156,7 @@ def test_an_n_gram_contributes_the_change_that_its_first_token_makes(kernel):
     assert found["3"].contribution == pytest.approx(two[4] - two.mean() - constant)
     assert found["3"].where == (3,)  # the first token is the <eos> before the text
     assert found["2 3"].where == (2, 3)
-    assert found[RECENT].where == (1,)
+    assert found[RECENT_TOKENS].where == (1,)
     logs = kernel.read(torch.tensor(text), rows=LAST)[0][0]
     assert score == pytest.approx((logs[4] - logs.mean()).item())
 

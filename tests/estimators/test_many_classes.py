@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from representer.estimators import TextClassifier, many_classes
+from representer.estimators import TextClassifier, linear_models
 from representer.estimators.kernel_machine import fit_machine
-from representer.estimators.many_classes import (
+from representer.estimators.linear_models import (
     CentroidCoefficients,
     best_classes,
     few_objects,
@@ -28,7 +28,7 @@ LABELS = [word for word in WORDS for _ in "xyz"]
 
 @pytest.fixture(autouse=True)
 def fewer(monkeypatch):
-    monkeypatch.setattr(many_classes, "MANY", 40)
+    monkeypatch.setattr(linear_models, "MANY", 40)
 
 
 def test_coefficients_are_those_of_ridge_regression_on_the_span_of_the_centroids():
@@ -40,7 +40,7 @@ def test_coefficients_are_those_of_ridge_regression_on_the_span_of_the_centroids
     span = np.linalg.svd(np.eye(20)[values].T @ x, full_matrices=False)[2]
     z = x @ span.T
     centered = z - z.mean(0)
-    inner = centered.T @ centered + many_classes.SHRINKAGE * np.eye(20)
+    inner = centered.T @ centered + linear_models.SHRINKAGE * np.eye(20)
     rows = np.linalg.solve(inner, centered.T @ (y - y.mean(0)))
     expected = centered @ rows + y.mean(0)
     np.testing.assert_allclose(coefficients.products(features) + intercepts, expected, atol=1e-5)
@@ -67,7 +67,7 @@ def test_a_class_of_few_texts_is_told_by_words_that_occur_once(tmp_path):
 
 
 def test_fewer_classes_have_centroids_where_these_tell_more_objects_held_out(monkeypatch):
-    monkeypatch.setattr(many_classes, "MANY", 10**9)
+    monkeypatch.setattr(linear_models, "MANY", 10**9)
     letters = np.random.default_rng(0).choice([*"bcdfghjklmnpqrstvwz"], (40, 6))
     names = ["".join(row) for row in letters]  # each in two texts: of the other folds, in one
     texts = [f"the {name} {word}" for name in names for word in ("and", "or")]

@@ -15,7 +15,7 @@ from representer.estimators.kernel_halves import sections
 from representer.explain import top_walks, walk_readout
 from representer.explain.ngrams import chain_states, chain_sums
 from representer.explain.walks import chain_terms
-from representer.functional.trees import tree_chains
+from representer.functional.walks import tree_chains
 from representer.kernels import Gaussian, InversePolynomial, StringKernel
 from representer.nn import DeepGraphKernelNN, TreeKernelNN
 

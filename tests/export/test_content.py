@@ -24,7 +24,7 @@ from representer.estimators import (
     TextClassifier,
     TextRegressor,
 )
-from representer.estimators.many_classes import CentroidCoefficients
+from representer.estimators.linear_models import CentroidCoefficients
 from representer.export import content, export_run
 from representer.export.content import content_of, is_plain_string
 from representer.export.programs import TOLERANCE

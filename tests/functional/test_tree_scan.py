@@ -14,7 +14,7 @@ from representer.functional import (
     tree_kernel_definition,
     tree_scan,
 )
-from representer.functional.trees import tree_chains
+from representer.functional.walks import tree_chains
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-11}
 HALF = torch.tensor(0.5, dtype=F64)

@@ -22,8 +22,8 @@ from representer.kernels import (
     SubsetTreeKernel,
     TreeKernel,
 )
+from representer.kernels.composition import KIND, from_plain, to_plain
 from representer.kernels.overlaps import ColorCounts, NumberSpace, overlap
-from representer.kernels.plain import KIND, from_plain, to_plain
 from representer.kernels.sequences import Numbered
 from representer.kernels.tree_kernels import read_trees, tree_of
 

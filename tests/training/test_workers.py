@@ -19,7 +19,7 @@ from small_training import INPUTS, fit, model
 from representer.errors import ArgumentError, TrainingError
 from representer.storage import atomic
 from representer.storage import run as run_folder
-from representer.training import processes as workers
+from representer.training import state as workers
 from representer.training.config import TrainerConfig
 from saved_weights import read_weights
 

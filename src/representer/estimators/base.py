@@ -42,8 +42,8 @@ from representer.estimators.halves import (
 )
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.targets import Classes, ClassTable, Numbers, Target, columns_of
+from representer.kernels.composition import from_plain, to_plain
 from representer.kernels.kernel import Kernel
-from representer.kernels.plain import from_plain, to_plain
 from representer.machine import require_device
 from representer.models import to_dict
 from representer.models.cells import CELLS, SIGNAL_CELLS, resolve_cell
@@ -53,7 +53,7 @@ from representer.storage import atomic
 from representer.storage.atomic import from_values, parse_json, read_bytes
 from representer.storage.run import MODEL, WEIGHTS, RunFiles, RunFolder
 from representer.training.config import METRICS_JSONL, TrainerConfig, TrainingTask, as_jsonl
-from representer.training.processes import report_device
+from representer.training.state import report_device
 
 if TYPE_CHECKING:
     Kind = TypeVar("Kind", bound="Estimator")

@@ -17,27 +17,25 @@ from sklearn.base import clone
 from representer.data.splits import Splits
 from representer.errors import RepresenterError, say
 from representer.estimators.linear_models import (
+    SHRINKAGE,
+    CentroidCoefficients,
     Features,
     Solution,
     as_columns,
-    dense_of,
-    kept_rows,
-    left_out_solver,
-    packed_rows,
-    scores_of,
-    solver,
-    unpacked_rows,
-)
-from representer.estimators.many_classes import (
-    SHRINKAGE,
-    CentroidCoefficients,
     centroid_machine,
+    dense_of,
     few_objects,
     has_many,
     is_ahead,
+    kept_rows,
+    left_out_solver,
     logit_scale,
+    packed_rows,
     read_coefficients,
+    scores_of,
     scores_without,
+    solver,
+    unpacked_rows,
 )
 from representer.estimators.targets import Classes, Column, Moments, Numbers, splits_of
 from representer.kernels.kmer_kernel import inner_products

@@ -36,7 +36,7 @@ from representer.estimators.explanation import (
     Places,
 )
 from representer.estimators.label_sets import LabelSets
-from representer.estimators.many_classes import has_many
+from representer.estimators.linear_models import has_many
 from representer.estimators.supervised import Classifier, Regressor, SupervisedEstimator
 from representer.estimators.targets import centered, columns_of
 from representer.explain import StackReadout, reference_card, stack_readout

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer.checks import check_integer
 from representer.errors import KindError, MissingExtraError, ShapeError
-from representer.functional.trees import tree_levels
+from representer.functional.walks import tree_levels
 
 if TYPE_CHECKING:
     from representer.nn import RandomWalkKernelNN, TreeKernelNN, WLKernelNN

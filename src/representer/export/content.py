@@ -19,7 +19,7 @@ from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.halves import UNCALIBRATED
 from representer.estimators.kernel_halves import KernelFeatures, KernelHalves
 from representer.estimators.label_sets import LabelSets
-from representer.estimators.many_classes import CentroidCoefficients
+from representer.estimators.linear_models import CentroidCoefficients
 from representer.estimators.molecule import MoleculeNetwork
 from representer.estimators.sequence import SequenceHalves
 from representer.estimators.series import SeriesHalves
@@ -27,11 +27,10 @@ from representer.estimators.targets import Numbers, columns_of
 from representer.estimators.text import TextNetwork
 from representer.kernels import StringKernel
 from representer.kernels.alphabets import ALPHABETS, codes_of
-from representer.kernels.composition import Cosine, Power, Product, Scaled, Sum
+from representer.kernels.composition import Cosine, Power, Product, Scaled, Sum, to_plain
 from representer.kernels.convolution_kernel import ConvolutionKernel
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.kmer_kernel import KmerKernel
-from representer.kernels.plain import to_plain
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.kernels.text_kernel import NgramKernel, TextKernel
 from representer.models.kernel_model import KernelModel

@@ -36,15 +36,13 @@ from representer.functional.strings import (
     string_scan,
     string_states,
 )
-from representer.functional.trees import (
+from representer.functional.walks import (
     child_positions,
+    local_kernel_definition,
+    relabel,
     tree_depths,
     tree_kernel_definition,
     tree_scan,
-)
-from representer.functional.walks import (
-    local_kernel_definition,
-    relabel,
     walk_aggregate,
     walk_aggregate_definition,
     walk_kernel_definition,

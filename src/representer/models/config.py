@@ -71,7 +71,7 @@ def require_token(config: Any, name: str) -> None:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "get_params"):  # a kernel; only such a model needs the extra of kernels
-        from representer.kernels.plain import to_plain
+        from representer.kernels.composition import to_plain
 
         return to_plain(value)
     if isinstance(value, Mapping):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from representer.kernels.plain import from_plain
+from representer.kernels.composition import from_plain
 from representer.models.config import require_sizes
 from representer.models.hub import HubModel
 

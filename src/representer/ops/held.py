@@ -26,7 +26,7 @@ from torch import Tensor
 
 from representer.functional import NONLINEARITIES, walk_states, walks_end
 from representer.functional.strings import Combine
-from representer.functional.trees import tree_levels
+from representer.functional.walks import tree_levels
 from representer.ops.gated_scan import gated_scan
 from representer.ops.walk_aggregate import walk_aggregate
 

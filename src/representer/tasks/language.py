@@ -30,7 +30,7 @@ from representer.errors import ArgumentError, say
 from representer.estimators import LanguageModel
 from representer.estimators.explanation import Example
 from representer.estimators.fitting import validation_fraction
-from representer.estimators.language_report import (
+from representer.estimators.language import (
     explained_lines,
     figures_of,
     lines_of_tokens,

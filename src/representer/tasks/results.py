@@ -18,7 +18,7 @@ from representer.data.splits import Fold
 from representer.errors import KindError, MissingExtraError, printable
 from representer.estimators.explanation import Example, Part
 from representer.estimators.label_sets import LabelSets
-from representer.estimators.many_classes import MANY
+from representer.estimators.linear_models import MANY
 from representer.estimators.results import (
     EXPLAINED_ERRORS,
     figures_of_sets,

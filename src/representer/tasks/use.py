@@ -28,7 +28,7 @@ from representer.estimators.explanation import as_text as as_text
 from representer.estimators.explanation import explanations_of
 from representer.estimators.improvement import suggestions
 from representer.estimators.label_sets import LabelSets, sets_of
-from representer.estimators.many_classes import MANY, RANKS, best_classes
+from representer.estimators.linear_models import MANY, RANKS, best_classes
 from representer.estimators.results import figures_of_sets, result_columns
 from representer.estimators.supervised import NOT_FINITE
 from representer.estimators.targets import Numbers, classes_of, columns_of

@@ -38,14 +38,15 @@ from representer.training.cuda_graphs import CapturedLosses, can_capture
 from representer.training.generators import differences, fingerprint
 from representer.training.interruption import Interruption
 from representer.training.lazy_adam import LazyAdam
-from representer.training.processes import (
+from representer.training.state import (
+    Reason,
+    TrainingResult,
     accelerator_for,
     report_device,
     require_agreement,
     share,
     totals,
 )
-from representer.training.state import Reason, TrainingResult
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

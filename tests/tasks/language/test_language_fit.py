@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from language_samples import made_up_text, small_config
 from representer.errors import DataError, Interrupted
 from representer.estimators import LanguageModel
-from representer.estimators.language_report import EXCERPT, surprisals
+from representer.estimators.language import EXCERPT, surprisals
 from representer.estimators.language_training import negative_log_likelihood
 from representer.kernels.token_counts import KneserNey
 from representer.storage.run import MODEL

@@ -1,13 +1,6 @@
 """Documents and labels: reading, tokens, vocabulary, word vectors and batches."""
 
 from representer.data.stored import document_lengths, stored_documents, stored_texts
-from representer.data.text.batches import (
-    Truncation,
-    collate,
-    equal_lengths,
-    length_buckets,
-    truncation,
-)
 from representer.data.text.table import (
     Table,
     assemble,
@@ -23,7 +16,16 @@ from representer.data.text.vectors import (
     cooccurrence_vectors,
     read_vectors,
 )
-from representer.data.text.words import Vocabulary, tokenize, tokenize_pieces
+from representer.data.text.words import (
+    Truncation,
+    Vocabulary,
+    collate,
+    equal_lengths,
+    length_buckets,
+    tokenize,
+    tokenize_pieces,
+    truncation,
+)
 
 __all__ = [
     "FREQUENT", "Coverage", "Table", "Truncation", "Vocabulary", "WordVectors", "assemble",

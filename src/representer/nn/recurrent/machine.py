@@ -28,7 +28,6 @@ from representer.nn.recurrent.filters import (
     extend,
     last_inputs,
 )
-from representer.nn.recurrent.held import cell_references, held_cell, not_linear
 from representer.nn.recurrent.initial import (
     CellWeights,
     check_initialization,
@@ -49,6 +48,9 @@ from representer.nn.recurrent.states import (
     StateLayout,
     WindowedRecurrentState,
     WindowState,
+    cell_references,
+    held_cell,
+    not_linear,
 )
 from representer.nn.regularization import undropped
 from representer.ops import core, gated_scan, rkm_scan

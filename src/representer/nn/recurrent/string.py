@@ -20,7 +20,6 @@ from representer.functional.strings import Combine, Normalized, Readout, StringC
 from representer.nn.checks import check_flag, check_probability
 from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.core_calls import CoreSteps, weight
-from representer.nn.recurrent.held import held_string
 from representer.nn.recurrent.initial import (
     Initialization,
     StringWeights,
@@ -29,7 +28,7 @@ from representer.nn.recurrent.initial import (
 )
 from representer.nn.recurrent.machine import name_of
 from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input
-from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
+from representer.nn.recurrent.states import StateLayout, StringMassState, StringState, held_string
 from representer.nn.regularization import undropped
 from representer.ops import string_scan
 from representer.ops.common import evaluating, without_autocast

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from representer.errors import ShapeError
 from representer.functional import NONLINEARITIES, nonlinearity, tree_depths
-from representer.functional.trees import tree_levels, tree_scan
+from representer.functional.walks import tree_levels, tree_scan
 from representer.ops.common import add_rows
 from representer.ops.table import Operand
 from representer.ops.walk_aggregate.reference import check_ends
