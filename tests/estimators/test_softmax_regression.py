@@ -9,10 +9,19 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from representer.errors import ArgumentError, DataError
-from representer.estimators import TextClassifier, TextRegressor, linear_models
+from representer.estimators import TextClassifier, TextRegressor, kernel_machine, linear_models
 from representer.estimators.halves import Pool
+from representer.estimators.kernel_machine import select
+from representer.estimators.label_sets import LabelSets
 from representer.estimators.linear_models import SoftmaxRegression, solver
-from representer.estimators.targets import Classes, ClassTable, Numbers, example_weights
+from representer.estimators.targets import (
+    Classes,
+    ClassTable,
+    Numbers,
+    example_weights,
+    splits_of,
+)
+from representer.kernels.text_kernel import TextKernel
 
 
 def problem(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
@@ -298,3 +307,37 @@ def test_ridge_regression_by_inner_products_is_that_by_features(is_weighted):
     for penalty in (0.01, 1.0, 100.0):
         for one, other in zip(by_features(penalty), by_products(penalty), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2, 120)[:, None]])
+def test_folds_of_large_features_share_them_and_choose_the_same(monkeypatch, weights):
+    x, labels = problem(3)
+    objects, target = [str(row) for row in range(120)], Classes((0, 1, 2))
+
+    class Rows(TextKernel):
+        def fit_transform(self, X, targets=None):
+            return x[[int(row) for row in X]]
+
+        transform = fit_transform
+
+    splits = splits_of(target, labels, np.arange(120) % 12).folds()
+    train, made = (objects, labels), []
+    tensor = linear_models._tensor
+    monkeypatch.setattr(linear_models, "_tensor", lambda m: made.append(m.shape) or tensor(m))
+    copied = select([Rows()], target, train, ([], labels[:0]), splits, weights=weights)
+    assert len(made) == 10
+    monkeypatch.setattr(kernel_machine, "LARGE", 0)
+    shared = select([Rows()], target, train, ([], labels[:0]), splits, weights=weights)
+    assert made[10:] == [(120, 40), (40, 120)]
+    assert shared.penalty == copied.penalty
+    assert shared.loss == pytest.approx(copied.loss, rel=1e-3)
+    np.testing.assert_allclose(shared.scores, copied.scores, atol=0.05)
+
+
+def test_labels_of_several_are_fitted_to_the_same_tensors(monkeypatch):
+    x, labels = problem(3)
+    made, tensor = [], linear_models._tensor
+    monkeypatch.setattr(linear_models, "_tensor", lambda m: made.append(m.shape) or tensor(m))
+    target = LabelSets(("a", "b", "c"), is_table=False)
+    solver(target, x, np.eye(3)[labels])(1.0)
+    assert made == [(120, 40), (40, 120)]

@@ -20,6 +20,7 @@ from representer.estimators.linear_models import (
     SHRINKAGE,
     CentroidCoefficients,
     Features,
+    SharedRows,
     Solution,
     as_columns,
     centroid_machine,
@@ -442,6 +443,7 @@ class _Trial(NamedTuple):
     places: Any
 
 
+LARGE = 2**22  # entries of sparse features, 32 MiB
 PASSES = 4  # readings of all objects that the choice of a machine takes as long as
 LONG = 2.0  # seconds that are announced
 
@@ -631,11 +633,7 @@ def select(
         elif is_supervised:
             trials = [_refitted(kernel, target, train, split, of_train) for split in splits]
         else:
-            trials = []
-            for rows_of, tested in splits:
-                of_own = None if of_train is None else of_train[rows_of]
-                solve = _solver(kernel, target, rows[0][rows_of], truth[rows_of], of_own)
-                trials.append(_Trial(solve, rows[0][tested], tested))
+            trials = _trials(kernel, target, rows[0], truth, splits, of_train)
         last = np.inf
         for penalty in penalties:
             scores = np.empty((len(truth), target.width))
@@ -649,6 +647,27 @@ def select(
                 best = Selected(kernel, rows, penalty, scores, loss)
     assert best is not None
     return best
+
+
+def _trials(
+    kernel: FeatureKernel, target: Column, features: Any, truth: NDArray[Any],
+    splits: Sequence[Fold], weights: NDArray[np.float64] | None,
+) -> list[_Trial]:  # fmt: skip
+    """Return the trials of a cross-validation, which share large sparse features.
+
+    Tested objects weigh nothing there: copies, and their transposes, take eight times the memory.
+    """
+    is_shared = isinstance(target, Classes) and getattr(features, "nnz", 0) > LARGE
+    is_shared = is_shared and all({*truth[some]} == {*truth} for some, _ in splits)
+    shared, trials = SharedRows.of(features) if is_shared else None, []
+    for some, tested in splits:
+        of_rows = np.zeros((len(truth), 1))
+        of_rows[some] = 1.0 if weights is None else weights[some]
+        parts: Any = shared, truth, of_rows
+        if shared is None:
+            parts = features[some], truth[some], None if weights is None else of_rows[some]
+        trials.append(_Trial(_solver(kernel, target, *parts), features[tested], tested))
+    return trials
 
 
 def _held_out(

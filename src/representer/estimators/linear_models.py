@@ -56,7 +56,7 @@ class SoftmaxRegression:
     their transpose. Each call of `fit` starts from the solution of the one before.
 
     Args:
-        features: ``(N, F)``, dense in the precision of the computation, or sparse.
+        features: ``(N, F)``, dense in the precision of the computation, sparse, or `SharedRows`.
         labels: The class of each example ``(N,)``, each from 0 to K - 1.
         weights: Of the losses of the examples ``(N, 1)``; 1 by default.
 
@@ -72,7 +72,7 @@ class SoftmaxRegression:
             self._x = torch.from_numpy(features)
             self._x_transposed, entries, precision = self._x.T, self._x, DENSE_PRECISION
         else:
-            self._x, self._x_transposed = _tensor(features), _tensor(features.T.tocsr())
+            self._x, self._x_transposed = SharedRows.of(features)
             entries, precision = self._x.values(), PRECISION
         self._threads = threads_for(entries.numel())
         self._targets = one_hot(torch.from_numpy(labels)).to(self._x.dtype)
@@ -159,6 +159,25 @@ class SoftmaxRegression:
         """Return the gradients of coefficients and intercepts for residuals ``(N, K)``."""
         residuals = residuals if self._rows is None else residuals * self._rows
         return self._x_transposed @ residuals, residuals.sum(0)
+
+
+class SharedRows(NamedTuple):
+    """Sparse features as tensors in float32, which several regressions read."""
+
+    rows: Tensor  # ``(N, F)``
+    transposed: Tensor  # ``(F, N)``
+
+    @classmethod
+    def of(cls, features: Any) -> Any:
+        """Return sparse features as tensors; others, and these tensors, as they are."""
+        if isinstance(features, np.ndarray | SharedRows):
+            return features
+        return cls(_tensor(features), _tensor(features.T.tocsr()))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and F."""
+        return self.transposed.shape[1], self.transposed.shape[0]
 
 
 def _dot(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:
@@ -250,6 +269,7 @@ def _one_by_one(
     features: Features, values: NDArray[np.float64], weights: NDArray[np.float64] | None
 ) -> Callable[[float], Solution]:
     """Return the function from C to a logistic regression of each of several labels."""
+    features = SharedRows.of(features)
     fits = [_label(features, column, weights) for column in values.astype(np.int64).T]
 
     def fit(penalty: float) -> Solution:
