@@ -18,9 +18,10 @@ from ops.samples.kbrn_scan import tensors as network_tensors
 from ops.samples.rkm_scan import CELLS
 from ops.samples.rkm_scan import tensors as cell_tensors
 from ops.samples.string_scan import CHAINS, tensors
+from representer import nn
 from representer.errors import BackendError
 from representer.functional import StringChain
-from representer.ops import OPS, gated_scan, gpu
+from representer.ops import OPS, gated_scan, gpu, use_backend
 from representer.ops.string_scan.reference import Operands
 
 ROOT = Path(__file__).parents[2]
@@ -267,3 +268,53 @@ def test_a_captured_graph_replays_a_scan_on_new_inputs():
     u.copy_(torch.randn_like(u))
     graph.replay()
     assert torch.equal(states, gated_scan(u, f, backend="triton")[0])
+
+
+def of_a_layer(layer: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    """Return output, state and gradients of a call."""
+    output, state = layer(x)
+    results = [output, *state]
+    total = torch.stack([y.square().mean() for y in results]).sum()
+    return [*results, *torch.autograd.grad(total, [x, *layer.parameters()])]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("units", [100, 300, 1056])
+def test_both_directions_on_a_gpu_are_those_of_the_reference_and_equal_each_time(units: int):
+    layer = nn.RKMLSTM(20, units, bidirectional=True).cuda()
+    x = torch.randn(60, 20, 20, device="cuda", requires_grad=True)
+    with use_backend("reference"):
+        expected = of_a_layer(layer, x)
+    first, *others = (of_a_layer(layer, x) for _ in range(10))
+    for result, wanted in zip(first, expected, strict=True):
+        assert (result - wanted).abs().max() <= 1e-3 * wanted.abs().max()
+    for other in others:
+        assert all(map(torch.equal, other, first))
+
+
+@pytest.mark.gpu
+def test_a_wavefront_on_a_gpu_has_the_results_of_layer_after_layer_also_from_a_graph(monkeypatch):
+    layer = nn.RKMCIFG(20, 64, 3, layer_norm=True).cuda()
+    x = torch.randn(500, 16, 20, device="cuda", requires_grad=True)
+    expected = of_a_layer(layer, x)
+    monkeypatch.setenv("REPRESENTER_WAVEFRONT", "8")
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):  # compiles the kernels
+        ways = [of_a_layer(layer, x) for _ in range(20)]
+    torch.cuda.current_stream().wait_stream(stream)
+    with torch.cuda.graph(graph):
+        ways.append(of_a_layer(layer, x))
+    graph.replay()
+    for way in ways:
+        for result, wanted in zip(way, expected, strict=True):
+            assert (result - wanted).abs().max() <= 1e-4 * wanted.abs().max()
+
+
+@pytest.mark.gpu
+def test_a_layer_compiled_to_reduce_overhead_has_the_results_of_the_layer():
+    layer = nn.RKMLSTM(20, 64).cuda()
+    x = torch.randn(50, 16, 20, device="cuda")
+    compiled = torch.compile(layer, mode="reduce-overhead")
+    for _ in range(3):
+        output, _ = compiled(x)
+        torch.testing.assert_close(output, layer(x)[0])
