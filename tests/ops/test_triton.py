@@ -34,6 +34,10 @@ SPILL = (
     "rkm_scan stationary 1150 bfloat16 _forward",
     "rkm_scan stationary norm 1150 bfloat16 _forward",
     "rkm_scan stationary norm 300 float32 _backward",  # 40 bytes
+    "rkm_scan stationary both norm 300 float32 _backward",  # 32 bytes
+    "rkm_scan stationary 1150 float32 _forward",  # 40 bytes
+    "rkm_scan stationary norm 1150 float32",  # 32 and 128 bytes
+    "string_scan second_seen 1150",  # 160 and 288 bytes in float32; 1,080 bytes in 16 bits
     "rkm_scan stationary linear 300 float32",  # 24 and 32 bytes
     "rkm_scan lstm norm float32 _forward",  # 16 bytes
     "rkm_scan lstm norm bfloat16 _backward",  # 24 bytes
