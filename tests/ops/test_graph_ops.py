@@ -312,8 +312,7 @@ def test_the_error_for_a_wrong_edge_names_it(name, backend, edges, message):
 @pytest.mark.parametrize("edges", [[[0, 1], [1, 0]], [[0, 0], [1, 2]], [[3], [3]]])
 def test_the_core_refuses_edges_of_no_trees(edges):
     """It would read states that are not computed."""
-    from representer.ops.tree_scan import cpp_forward
-    from representer.ops.tree_scan.reference import Operands, Results
+    from representer.ops.tree_scan import Operands, Results, cpp_forward
 
     given = trees.tensors(trees.SIZES["9x2x3x5"], "", F64)
     p = Operands(given["products"], torch.tensor(edges), given["decay"], *[None] * 4, 1.0, "relu")

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional.walks import edges_of, walks_end
 from representer.kernels.sequences import check_device
-from representer.ops.walk_aggregate.reference import check_ends
+from representer.ops.walk_aggregate import check_ends
 
 Labels = list[Hashable]
 FORMS = "a PyG Data or a networkx graph"

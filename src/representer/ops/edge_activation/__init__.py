@@ -16,6 +16,13 @@ from representer.ops.kernel_activation import sizes
 from representer.ops.op import Backend, Op
 from representer.ops.table import Operand, OperandTable
 
+# edge_activation in torch: the values of g at all centers, times the coefficients.
+#
+#     y = G X,    G[n, (i, k)] = g(x_ni - c_ik),    X[(i, k), j] = chi_ijk
+#
+# is a product of matrices, which libraries of linear algebra are good at; inputs are taken in
+# blocks, so that G stays small.
+
 
 class Operands(NamedTuple):
     """Operands of edge_activation."""

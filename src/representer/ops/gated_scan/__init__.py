@@ -14,6 +14,10 @@ from representer.ops.common import Steps, previous
 from representer.ops.op import Backend, Op
 from representer.ops.table import LENGTHS, Operand, OperandTable
 
+# gated_scan in torch, with the gradient of the whole sequence written out.
+#
+# g_t = dc_t + f_{t+1} * g_{t+1},    du_t = g_t,    df_t = g_t * c_{t-1},    dc_0 = f_1 * g_1
+
 
 def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:
     """Return u = c_t - f_t c_{t-1}."""

@@ -18,6 +18,17 @@ from representer.ops.kernel_activation import refuses as refuses_expansion
 from representer.ops.op import Backend, Op
 from representer.ops.table import LENGTHS, Operand, OperandTable
 
+# kbrn_scan in torch: a loop over the sequential part, and its gradient by hand.
+#
+#     dh_t = gradient of the output + U^T da_{t+1}
+#     dn_t = gain f'(gain n_t + offset) dh_t
+#     da_t = (dn_t - mean(dn_t) - n_t mean(dn_t n_t)) / sqrt(var_t + eps)
+#
+# the means over the batch, and without them where its statistics were not used. The slopes of all
+# steps are known before the loop; the gradients of centers and coefficients follow after it.
+#
+# Shapes: T time, B batch, H units, K centers.
+
 
 def _restored(p: Any, kept: Mapping[str, Tensor]) -> Tensor:
     """Return z = a - U h_{t-1}, from a after normalization."""

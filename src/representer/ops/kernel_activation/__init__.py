@@ -15,6 +15,19 @@ from representer.ops import core, gpu, structs
 from representer.ops.op import Backend, Op
 from representer.ops.table import Operand, OperandTable
 
+# kernel_activation in torch: one sort, and sums over the smaller values.
+#
+# On the side above its center g is u^m, and on the side below it is s u^m,
+#
+#     relu  m = 1, s = 0        abs  m = 1, s = -1        cubic  m = 3, s = -1
+#
+# so that values, slopes, and gradients of centers and coefficients have one form,
+#
+#     low * sum_{q < p} w_q (p - q)^r + high * sum_{q > p} w_q (p - q)^r
+#
+# with inputs p and centers q, or with centers p and inputs q. Where the two meet, g and its
+# derivative are 0, as torch has them.
+
 
 class Operands(NamedTuple):
     """Operands of kernel_activation."""

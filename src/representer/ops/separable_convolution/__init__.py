@@ -15,6 +15,8 @@ from representer.ops import core, structs
 from representer.ops.op import Backend, Op
 from representer.ops.table import Operand, OperandTable
 
+# separable_convolution in torch: the filters written out, and a convolution with them.
+
 
 class Operands(NamedTuple):
     """Operands of separable_convolution."""

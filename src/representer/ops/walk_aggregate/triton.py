@@ -19,7 +19,7 @@ from torch import Tensor
 from representer.ops.common import Remembered
 from representer.ops.gpu import ceil_div, power_of_2
 from representer.ops.steps import accumulator, slope, value
-from representer.ops.walk_aggregate.reference import Operands, Results
+from representer.ops.walk_aggregate import Operands, Results
 
 _UNITS = 64  # of a program
 _NODES = 16  # of a program at a time

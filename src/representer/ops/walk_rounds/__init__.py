@@ -16,9 +16,19 @@ from representer.ops import core, gpu, structs
 from representer.ops.common import may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.table import Operand, OperandTable
-from representer.ops.walk_aggregate import refuses, transposed
-from representer.ops.walk_aggregate.reference import EDGES, evaluate, gradients
-from representer.ops.walk_aggregate.reference import Operands as Sum
+from representer.ops.walk_aggregate import EDGES, evaluate, gradients, refuses, transposed
+from representer.ops.walk_aggregate import Operands as Sum
+
+# walk_rounds in torch, with its gradient written out.
+#
+# With Z = P's gradient, filled part by part, a round is
+#
+#     dp_j = S_j o dc_j,  dS_j = p_j o dc_j,  dc_{j-1} and the gate's from the sum's gradient,
+#     dz = sigma' o dh',  down = dz,  dinner from the sum's gradient of U^T dz,
+#     dh = Z W,  dW += Z^T h,  dc += Z^T 1
+#
+# All products with the labels of a round are one product, and so are those of its gradient: the
+# sums read and write columns of one matrix.
 
 
 def _keeps(p: Any) -> bool:
