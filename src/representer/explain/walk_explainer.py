@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,11 +12,7 @@ from torch_geometric.explain import Explanation
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 from torch_geometric.explain.config import MaskType, ModelTaskLevel
 
-if TYPE_CHECKING:
-    pass
 from representer.explain.walks import walk_readout
-
-# Exact contributions of walks as an algorithm of PyG's ``Explainer`` (extra ``graph``).
 
 
 class WalkExplainer(ExplainerAlgorithm):
