@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from representer.report.page import Column, areas_under_curves
 from representer.tasks.results import (
     constant_prediction,
     majority_class,
     predictions_of_baseline,
-    tfidf,
 )
+from representer.tasks.text import CharacterWeights, tfidf
 
 
 def test_the_majority_class_comes_from_the_training_labels():
@@ -74,8 +77,8 @@ def test_many_classes_have_fewer_terms(monkeypatch):
     """Memory of the coefficients, terms times classes, is bounded: the rare word is left out."""
     train, labels = [["a"]] * 6 + [["a", "z"]] * 3, [0] * 6 + [1] * 3
     assert tfidf(train, labels, [["a", "z"]]).predictions.tolist() == [1]
-    monkeypatch.setattr("representer.tasks.results.MAX_COEFFICIENTS", 2)
-    monkeypatch.setattr("representer.tasks.results.FEWEST_TERMS", 1)
+    monkeypatch.setattr("representer.tasks.text.MAX_COEFFICIENTS", 2)
+    monkeypatch.setattr("representer.tasks.text.FEWEST_TERMS", 1)
     assert tfidf(train, labels, [["a", "z"]]).predictions.tolist() == [0]
 
 
@@ -100,8 +103,27 @@ def test_a_baseline_is_ranked_by_its_scores_and_not_by_its_answers(characters):
 @pytest.mark.parametrize("characters", [False, True])
 def test_very_many_classes_have_the_nearest_centroid(monkeypatch, characters):
     """A linear model of thousands of classes takes hours."""
-    monkeypatch.setattr("representer.tasks.results.MANY", 3)
+    monkeypatch.setattr("representer.tasks.text.MANY", 3)
     train = [["red", "ball"], ["red", "car"], ["blue", "sky"], ["blue", "sea"], ["old", "oak"]]
     baseline = tfidf(train, [0, 0, 1, 1, 4], [["reds", "red"], ["old"]], characters=characters)
     assert baseline.name.endswith("nearest centroid")
     assert baseline.predictions.tolist() == [0, 4]
+
+
+@pytest.mark.parametrize("most", [3, 1000])
+def test_weights_of_characters_are_those_of_scikit_learn_to_the_last_bit(most):
+    train = [["red", "reds", "red"], ["a", "bad", "car park"], [], ["Old", "red", "oak", "x"]] * 3
+    test = [["reds", "unseen"], [], ["car", "a", "a"], ["park red"]]
+    make: Any = TfidfVectorizer
+    expected = make(
+        analyzer="char_wb", ngram_range=(2, 5), max_features=most, preprocessor=" ".join,
+        sublinear_tf=True, dtype=np.float32,
+    )  # fmt: skip
+    weights: Any = CharacterWeights(most)
+    for ours, theirs in (
+        (weights.fit_transform(train), expected.fit_transform(train)),
+        (weights.transform(test), expected.transform(test)),
+        (weights.transform([[]]), expected.transform([[]])),
+    ):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours.toarray(), theirs.toarray())

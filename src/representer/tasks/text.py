@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from representer.data.stored import most, sampled
 from representer.data.tables import Dropped, Grid, LabelMap, read_grid
@@ -29,10 +34,11 @@ from representer.data.text import (
     truncation,
 )
 from representer.data.text.table import SWAPPED
-from representer.errors import ArgumentError, KindError
+from representer.errors import ArgumentError, KindError, MissingExtraError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.label_sets import LabelSets
+from representer.estimators.linear_models import MANY
 from representer.estimators.text import TextInputs
 from representer.functional import Cell
 from representer.kernels.vector_features import TextRow
@@ -44,7 +50,14 @@ from representer.tasks import use
 from representer.tasks.cells import memory_equation, output_equation
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects, are_fractions
-from representer.tasks.results import Baseline, Facts, Model, Trained, constant_prediction, tfidf
+from representer.tasks.results import (
+    Baseline,
+    Facts,
+    Model,
+    Trained,
+    constant_prediction,
+    ranks,
+)
 from representer.training.generators import return_freed_memory
 
 # Tables of texts that are larger than memory, or consist of several files.
@@ -159,6 +172,13 @@ def _equations(layer: Any) -> dict[str, str]:
     return {"memory cell": memory_equation(cell), "output": output_equation(cell)}
 
 
+# Baselines.
+
+DEFAULT_C = 10.0  # of logistic regression; a support vector machine has 1
+MAX_TERMS = 100_000  # the most frequent; rare pairs add little and take most of the memory
+FEWEST_TERMS, MAX_COEFFICIENTS = 1_000, 1 << 25  # terms times classes: 256 MiB
+
+
 def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
     """Train the baselines on the words that the network reads, and predict the test texts.
 
@@ -175,6 +195,155 @@ def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
         tfidf(*parts, is_regression=is_regression, characters=True),  # tuned, the demo's slowest
         constant_prediction(train, len(words["test"]), is_regression=is_regression),
     ]
+
+
+def tfidf(
+    train_tokens: Sequence[Sequence[str]], train_values: Sequence[float] | NDArray[Any],
+    test_tokens: Sequence[Sequence[str]],
+    valid: tuple[Sequence[Sequence[str]], Sequence[float] | NDArray[Any]] | None = None, *,
+    is_regression: bool = False, characters: bool = False,
+) -> Baseline:  # fmt: skip
+    """Train a linear model on TF-IDF weights of words and pairs of words, maybe of characters, too.
+
+    The baseline gets the same words as the network, so that any difference is due to the model.
+    ``valid`` documents select C among a tenth of the default, the default and ten times as much.
+    With ``characters``, n-grams of 2 to 5 characters inside words are added, and a linear support
+    vector machine with C = 1 is trained, otherwise logistic regression with C = 10; of numbers,
+    ridge regression with penalty 1/C, and of very many classes, of which these take hours, the
+    nearest centroid of a class. Several targets ``(N, K)``, NaN where unknown,
+    have a model each.
+    """
+    try:
+        from scipy.sparse import csr_matrix
+        from sklearn.dummy import DummyClassifier
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression, Ridge
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.pipeline import make_union
+        from sklearn.preprocessing import normalize
+        from sklearn.svm import LinearSVC
+    except ImportError as error:
+        raise MissingExtraError("the TF-IDF baseline", "scikit-learn", "train") from error
+    started, make_vectorizer = (
+        time.perf_counter(),
+        partial(cast("Any", TfidfVectorizer), sublinear_tf=True, dtype=np.float32),
+    )
+    truths = np.asarray(train_values)
+    targets = truths.reshape(len(truths), -1).T
+    count = (
+        1 if is_regression else sum(len(np.unique(target[~np.isnan(target)])) for target in targets)
+    )
+    terms = max(FEWEST_TERMS, min(MAX_TERMS, MAX_COEFFICIENTS // count))
+    if count >= MANY:  # whose centroids are sparse
+        terms = MAX_TERMS
+    vectorizer = make_vectorizer(analyzer=_words_and_pairs, max_features=terms)
+    if characters:
+        vectorizer = make_union(vectorizer, CharacterWeights(3 * terms))
+    train = vectorizer.fit_transform(train_tokens)
+    default = 1.0 if characters else DEFAULT_C
+    candidates = (
+        [default] if valid is None or count >= MANY else [default / 10, default, default * 10]
+    )
+
+    def fitted(c: float, rows: Any, values: NDArray[Any]) -> Any:
+        if not is_regression and len(np.unique(values)) < 2:  # one of several, in this part
+            return DummyClassifier(strategy="most_frequent").fit(rows, values)
+        if is_regression:
+            return Ridge(alpha=1 / c).fit(rows, values)
+        if count >= MANY:
+            classes, numbers = np.unique(values, return_inverse=True)
+            of_rows = np.ones(len(values)), (numbers, np.arange(len(values)))
+            centroids = normalize(csr_matrix(of_rows) @ rows)
+            with warnings.catch_warnings(action="ignore", category=UserWarning):  # many classes
+                return KNeighborsClassifier(1, algorithm="brute").fit(centroids, classes)
+        if characters:
+            return LinearSVC(C=c, random_state=0).fit(rows, values)
+        # L-BFGS takes 7 to 25 times as long on two data sets, and stops before the minimum
+        return LogisticRegression(C=c, max_iter=1000, solver="newton-cg").fit(rows, values)
+
+    documents = None if valid is None else vectorizer.transform(valid[0])
+    tested, predicted, selected, origin = vectorizer.transform(test_tokens), [], 0, ""
+    ranked = list[NDArray[np.float64] | None]()
+    for k, target in enumerate(targets):
+        labeled = np.flatnonzero(~np.isnan(target))
+        values = target[labeled] if is_regression else target[labeled].astype(np.int64)
+        rows = train if len(labeled) == len(target) else train[labeled]
+        models, selected = [fitted(c, rows, values) for c in candidates], 0
+        if valid is not None and documents is not None:
+            truth = np.asarray(valid[1]).reshape(len(valid[1]), -1)[:, k]
+            seen = np.flatnonzero(~np.isnan(truth))
+            scores = [model.score(documents[seen], truth[seen]) for model in models]
+            selected, origin = int(np.argmax(scores)), ", selected on the validation documents"
+        predicted.append(models[selected].predict(tested))
+        ranked.append(ranks(models[selected], tested))
+    name = "linear SVM" if characters else "logistic regression"
+    name = "ridge regression" if is_regression else "nearest centroid" if count >= MANY else name
+    what = (
+        "Words, pairs of words and 2 to 5 characters" if characters else "Words and pairs of words"
+    )
+    predictions = predicted[0] if truths.ndim == 1 else np.stack(predicted, axis=1)
+    setting = "" if count >= MANY else f" (C = {candidates[selected]:g}{origin})"
+    return Baseline(
+        f"TF-IDF of words and characters + {name}" if characters else f"TF-IDF + {name}",
+        f"{what}, weighted by TF-IDF, through {name}{setting}.",
+        predictions.astype(np.float64 if is_regression else np.int64),
+        time.perf_counter() - started,
+        ranked,
+    )
+
+
+def _words_and_pairs(tokens: Sequence[str]) -> list[str]:
+    return [*tokens, *map(" ".join, pairwise(tokens))]
+
+
+class CharacterWeights:
+    """TF-IDF weights of 2 to 5 characters inside words, counted once for each distinct word.
+
+    To the last bit those of scikit-learn's ``TfidfVectorizer(analyzer="char_wb")``, which cuts
+    every occurrence of a word: the counts of documents are those of words times those in words.
+
+    Args:
+        most: n-grams that are kept, the most frequent.
+    """
+
+    def __init__(self, most: int) -> None:
+        from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+
+        self.most = most
+        self.counter = partial(cast("Any", CountVectorizer), dtype=np.float32, lowercase=False)
+        self.inside = self.counter(analyzer="char_wb", ngram_range=(2, 5))
+        self.weights = cast("Any", TfidfTransformer)(sublinear_tf=True)
+
+    def _counted(self, documents: Sequence[Sequence[str]]) -> tuple[Any, Sequence[str]]:
+        """Return how often each document has each word ``(N, W)``, and the words."""
+        split = [" ".join(document).split() for document in documents]
+        words = sorted({word for document in split for word in document}) or [""]
+        counts = self.counter(analyzer=lambda document: document, vocabulary=words)
+        return counts.transform(split), words
+
+    def fit(self, documents: Sequence[Sequence[str]], y: object = None) -> CharacterWeights:
+        """Select n-grams and their weights."""
+        self.fit_transform(documents)
+        return self
+
+    def fit_transform(self, documents: Sequence[Sequence[str]], y: object = None) -> Any:
+        """Select n-grams, and return the weights of the documents ``(N, F)``."""
+        counts, words = self._counted(documents)
+        counts = counts @ self.inside.fit_transform(words)
+        totals = np.asarray(counts.sum(axis=0)).ravel()
+        self.kept = np.sort((-totals).argsort()[: self.most])
+        return self.weights.fit_transform(self._sorted(counts[:, self.kept]))
+
+    def transform(self, documents: Sequence[Sequence[str]]) -> Any:
+        """Return the weights of documents ``(N, F)``."""
+        counts, words = self._counted(documents)
+        inside = self.inside.transform(words)[:, self.kept]
+        return self.weights.transform(self._sorted(counts @ inside))
+
+    @staticmethod
+    def _sorted(counts: Any) -> Any:
+        counts.sort_indices()
+        return counts
 
 
 def _of_labels(options: dict[str, Any], is_required: bool) -> tuple[dict[str, Any], dict[str, Any]]:
