@@ -37,7 +37,7 @@ def example():
     "toy_task": """
 from dataclasses import dataclass
 
-from representer.options.parameters import option
+from representer.options.task import option
 from representer.options.task import Task
 
 

@@ -229,7 +229,7 @@ def test_the_package_is_lazy_and_parameters_are_free_of_torch():
     code = (
         "import sys; import representer.estimators\n"
         "assert not [m for m in sys.modules if m.startswith('representer.estimators.')]\n"
-        "import representer.options.parameters\n"
+        "import representer.options.task\n"
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -11,7 +11,7 @@ from ops.trials import threads
 from representer.kernels import ConvolutionKernel
 from representer.kernels.convolution_kernel import COUNTED
 from representer.ops import core
-from representer.ops.filter_counts import TAPS, filter_counts
+from representer.ops.features import TAPS, filter_counts
 
 LENGTHS = (1, 2, 8, 9, 31, 511, 512, 513, 1100)
 

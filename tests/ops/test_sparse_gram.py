@@ -9,7 +9,7 @@ from scipy import sparse
 from ops.trials import threads
 from representer.kernels.kmer_kernel import inner_products
 from representer.ops import core
-from representer.ops.sparse_gram import sparse_gram
+from representer.ops.features import sparse_gram
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING or "")
 

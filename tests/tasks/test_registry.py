@@ -26,9 +26,15 @@ from representer.functional import rkm
 from representer.models.cells import CELLS
 from representer.options import registry
 from representer.options import task as options
-from representer.options.parameters import option
 from representer.options.registry import TASKS, task_of_run
-from representer.options.task import PACKAGES, Task, is_importable, package_version, require
+from representer.options.task import (
+    PACKAGES,
+    Task,
+    is_importable,
+    option,
+    package_version,
+    require_packages,
+)
 from representer.options.text import TextParameters
 from representer.tasks.cells import cells_table, formula
 from representer.tasks.recipe import Recipe, Request, installed_recipes
@@ -208,8 +214,8 @@ def test_a_missing_package_is_refused_at_the_beginning_with_its_fix(monkeypatch)
     with pytest.raises(
         MissingExtraError, match=r'needs jinja2: pip install "representer\[train\]"'
     ):
-        require("fit text", "accelerate", "jinja2")
-    require("fit text", "accelerate")
+        require_packages("fit text", "accelerate", "jinja2")
+    require_packages("fit text", "accelerate")
 
 
 def test_what_is_not_installed_has_no_version():

@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.checks import require_integers
-from representer.options.parameters import TargetParameters, option
-from representer.options.task import RunConfig, Task, config_of, defaults_with
+from representer.options.task import (
+    RunConfig,
+    TargetParameters,
+    Task,
+    config_of,
+    defaults_with,
+    option,
+)
 
 
 @dataclass(frozen=True)

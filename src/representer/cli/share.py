@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from representer.cli.parser import PlainCommand, add_device, parse
 from representer.errors import ArgumentError, DataError, aligned, say
 from representer.options.registry import TASKS
-from representer.options.task import require
+from representer.options.task import require_packages
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -167,7 +167,7 @@ def add_serve_arguments(parser: Any) -> None:
 
 def run_serve(arguments: Any) -> None:
     """Load the model and answer until the process is stopped; requests in progress are finished."""
-    require("serve", "fastapi", "uvicorn", "prometheus-client")
+    require_packages("serve", "fastapi", "uvicorn", "prometheus-client")
     from representer.serving import Limits, create_app
 
     token = _token(arguments.token_file)
@@ -294,7 +294,7 @@ def run_demo(arguments: Any) -> None:
             if arguments[name] != usual:
                 raise ArgumentError(name, arguments[name], "nothing without --serve")
         return _train(folder)
-    require("demo", "fastapi", "uvicorn", "prometheus-client", "jinja2")
+    require_packages("demo", "fastapi", "uvicorn", "prometheus-client", "jinja2")
     if arguments.run is None and not Path(DEMO, "metrics.json").exists():
         say(f"{DEMO} is not trained yet")
         _train(DEMO)

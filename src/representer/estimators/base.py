@@ -47,7 +47,7 @@ from representer.kernels.kernel import Kernel
 from representer.machine import require_device
 from representer.models import to_dict
 from representer.models.cells import CELLS, SIGNAL_CELLS, resolve_cell
-from representer.options.parameters import TrainingParameters
+from representer.options.task import TrainingParameters
 from representer.report.page import Results, picture_of, render
 from representer.storage import atomic
 from representer.storage.atomic import from_values, parse_json, read_bytes

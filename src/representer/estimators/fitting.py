@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.estimators.targets import Numbers, Target
-from representer.options.parameters import AUTO, TrainingParameters, in_common
+from representer.options.task import AUTO, TrainingParameters, in_common
 from representer.storage.checkpoint import forms_of, require_same_forms
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask

@@ -39,7 +39,7 @@ from representer.options.graph import (
     GraphKernelParameters,
     GraphParameters,
 )
-from representer.options.parameters import in_common
+from representer.options.task import in_common
 from representer.storage.run import RunFolder
 
 # The output of an ensemble of graph networks as an exact sum over the walks of a graph.

@@ -40,7 +40,7 @@ from representer.kernels.sequences import as_sequence, column_of
 from representer.kernels.token_counts import MOST, KneserNey, NgramTable, RecentTokens
 from representer.models import LanguageModelConfig, LanguageNetwork
 from representer.options.language import LanguageParameters
-from representer.options.parameters import DECAYS, in_common
+from representer.options.task import DECAYS, in_common
 from representer.storage.checkpoint import Forms
 from representer.storage.run import RunFiles, RunFolder
 from representer.training import generators

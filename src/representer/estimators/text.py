@@ -52,7 +52,7 @@ from representer.models import (
 )
 from representer.models.cells import TITLES
 from representer.nn import StringKernelRNN
-from representer.options.parameters import DECAYS, in_common
+from representer.options.task import DECAYS, in_common
 from representer.options.text import NORMALIZATIONS, TRAINING, VECTORS, TextParameters
 from representer.storage.atomic import from_values
 from representer.storage.run import RunFiles, RunFolder

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from representer.errors import ArgumentError, ShapeError
 from representer.kernels.kernel import StandardizedKernel, value_of
 from representer.ops import core
-from representer.ops.filter_counts import TAPS, filter_counts
+from representer.ops.features import TAPS, filter_counts
 
 TRIPLES = tuple(combinations(range(TAPS), 3))  # the taps of weight 2; the others have -1
 _TAPS = np.array([*TRIPLES, (-1, -1, -1)])

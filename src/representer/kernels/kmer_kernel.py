@@ -18,7 +18,7 @@ from representer.errors import ArgumentError, DataError
 from representer.kernels.alphabets import ALPHABETS, codes_of, detected, letter_vectors
 from representer.kernels.kernel import Kernel, Objects
 from representer.ops import core
-from representer.ops.sparse_gram import sparse_gram
+from representer.ops.features import sparse_gram
 
 POOLINGS = ("sum", "max")
 STRANDS = ("one", "both")

@@ -18,7 +18,7 @@ from representer.kernels.kernel import Kernel, value_of
 from representer.kernels.sequences import SPACE, CodeIndex, Numbered, read_texts, token_lists
 from representer.kernels.vector_features import Shares, TableFeatures, VectorFeatures
 from representer.ops import core
-from representer.ops.text_features import Ngrams, text_features
+from representer.ops.features import Ngrams, text_features
 
 # A kernel of sequences of tokens through its explicit sparse features: counts of n-grams.
 

@@ -8,15 +8,16 @@ from numbers import Real
 from typing import Any
 
 from representer.checks import parse_number, require, require_choices, require_integers
-from representer.options.parameters import TargetParameters, option
 from representer.options.task import (
     READ,
     GroupReading,
+    TargetParameters,
     Task,
     config_of,
     defaults_with,
     functions_in,
     grouped,
+    option,
 )
 
 NETWORKS = ("wl", "random-walk", "gine")

@@ -14,14 +14,18 @@ from representer.checks import (
     require_integers,
     require_numbers,
 )
-from representer.options.parameters import ANSWERS, AUTO, TrainingParameters, option, require_decay
 from representer.options.task import (
+    ANSWERS,
+    AUTO,
     READ,
     RunConfig,
     Task,
+    TrainingParameters,
     config_of,
     defaults,
     functions_in,
+    option,
+    require_decay,
 )
 
 LEVELS = ("word", "char")

@@ -10,7 +10,6 @@ from typing import Any
 
 from representer.checks import require, require_choices, require_integers, require_numbers
 from representer.options.graph import GRAPH_READOUTS, INITIALS, NETWORKS, GraphParameters
-from representer.options.parameters import option
 from representer.options.task import (
     READ,
     GroupReading,
@@ -20,6 +19,7 @@ from representer.options.task import (
     defaults,
     functions_in,
     grouped,
+    option,
 )
 
 FEATURES = (62, 82)

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.checks import require, require_choices, require_integers
-from representer.options.parameters import ANSWERS, TargetParameters, option
 from representer.options.task import (
+    ANSWERS,
     READ,
+    TargetParameters,
     Task,
     config_of,
     defaults_with,
     functions_in,
+    option,
 )
 
 OF_LETTERS = {

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.checks import require, require_choices, require_integers
-from representer.options.parameters import ANSWERS, TargetParameters, option
 from representer.options.task import (
+    ANSWERS,
     READ,
     Streaming,
+    TargetParameters,
     Task,
     config_of,
     defaults_with,
     functions_in,
+    option,
 )
 
 OF_SERIES = ("training", "series", "none")

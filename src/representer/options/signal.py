@@ -11,15 +11,17 @@ from typing import Any
 
 from representer.checks import require, require_choices, require_integers, require_numbers
 from representer.errors import ArgumentError
-from representer.options.parameters import MONITORS, TargetParameters, option
 from representer.options.task import (
     BASELINES,
+    MONITORS,
     READ,
     Streaming,
+    TargetParameters,
     Task,
     config_of,
     defaults,
     functions_in,
+    option,
     parameters_of,
 )
 

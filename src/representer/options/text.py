@@ -8,15 +8,17 @@ from typing import Any
 
 from representer.checks import require, require_choices, require_integers
 from representer.errors import ArgumentError
-from representer.options.parameters import TargetParameters, option, require_decay
 from representer.options.task import (
     READ,
     GroupReading,
+    TargetParameters,
     Task,
     config_of,
     defaults,
     functions_in,
     grouped,
+    option,
+    require_decay,
 )
 
 TOKENIZERS = ("words", "blanks", "leam")

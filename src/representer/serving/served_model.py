@@ -25,7 +25,7 @@ from representer.estimators.series import SeriesHalves, read_series
 from representer.estimators.signal import SignalClassifier, SignalInputs, check_windows
 from representer.estimators.targets import classes_of
 from representer.models.signal_classifier import SignalStream
-from representer.options.parameters import AUTO
+from representer.options.task import AUTO
 from representer.report.page import Predictions
 from representer.serving.limits import Limits
 from representer.storage.run import RunFiles

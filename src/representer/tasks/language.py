@@ -42,8 +42,7 @@ from representer.estimators.language import (
 from representer.estimators.language_training import figures
 from representer.kernels.token_counts import KneserNey
 from representer.options.language import TASK
-from representer.options.parameters import AUTO
-from representer.options.task import without_data
+from representer.options.task import AUTO, without_data
 from representer.report.metrics import perplexity_difference
 from representer.report.page import Predictions
 from representer.report.summary import PERPLEXITY, parts_sentence, standing

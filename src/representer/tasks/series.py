@@ -17,9 +17,8 @@ from representer.errors import say
 from representer.estimators import SeriesClassifier, SeriesRegressor
 from representer.estimators.series import SeriesInputs, read_series
 from representer.estimators.targets import classes_of
-from representer.options.parameters import AUTO
 from representer.options.series import TASK, SeriesReading
-from representer.options.task import Streaming
+from representer.options.task import AUTO, Streaming
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
 from representer.tasks.results import Baseline, Facts, constant_prediction, ranks

@@ -33,8 +33,7 @@ from representer.estimators.results import figures_of_sets, result_columns
 from representer.estimators.supervised import NOT_FINITE
 from representer.estimators.targets import Numbers, classes_of, columns_of
 from representer.jobs import completed
-from representer.options.parameters import AUTO
-from representer.options.task import Task
+from representer.options.task import AUTO, Task
 from representer.report import write_report
 from representer.report.page import EXPLAINED, Predictions, figures_by_target
 from representer.storage import atomic

@@ -28,9 +28,8 @@ from representer.explain import (
 )
 from representer.machine import limited
 from representer.models import SignalStream
-from representer.options.parameters import AUTO
 from representer.options.signal import DEMO, TASK, SignalConfig, SignalReading
-from representer.options.task import Streaming, defaults
+from representer.options.task import AUTO, Streaming, defaults
 from representer.report.metrics import paired_over_subjects
 from representer.report.page import Predictions, figures_of
 from representer.report.summary import ACCURACY, chance_sentence, parts_sentence, standing
