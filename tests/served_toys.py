@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from representer.errors import DataError
-from representer.serving.limits import Limits
+from representer.serving import Limits
 
 
 class Toy:

@@ -339,7 +339,6 @@ BOTH_WAYS = {  # `kernel.network` and `layer.kernel`
 }  # fmt: skip
 CONCEPTS_OF_THEIR_OWN = {  # small, with one importer, and no part of it
     "representer.ops.string_gram",  # an operation on the core, for one kernel
-    "representer.serving.connections",  # limits of a protocol, which the command line joins to it
 }
 
 

@@ -17,7 +17,7 @@ import uvicorn
 
 from representer.estimators import LanguageModel, TextClassifier
 from representer.serving import Limits, ServedModel, create_app
-from representer.serving.connections import limited_protocol
+from representer.serving.guard import limited_protocol
 from representer.serving.live import LiveView, create_live_app
 from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the folder)
 

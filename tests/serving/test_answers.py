@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from representer.errors import DataError, RepresenterError
+from representer.serving import Limits
 from representer.serving.answers import (
     Answers,
     BusyError,
@@ -23,7 +24,6 @@ from representer.serving.answers import (
     refusal,
 )
 from representer.serving.guard import Metrics
-from representer.serving.limits import Limits
 from representer.serving.model_process import EndedError, ModelProcess, SlowError, Worker
 from served_toys import Toy, broken
 

@@ -11,9 +11,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from representer.serving import Limits
 from representer.serving.answers import BusyError, NoStreamError, Streams
-from representer.serving.connections import limited_protocol
-from representer.serving.limits import Limits
+from representer.serving.guard import limited_protocol
 from served_toys import Toy
 
 # Tests of connections whose clients do not go on.
@@ -35,7 +35,7 @@ def connected(client: Any, data: bytes) -> socket.socket:
 def test_a_header_that_does_not_come_closes_the_connection(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
-    monkeypatch.setattr("representer.serving.connections._ANSWERED", 0.0)
+    monkeypatch.setattr("representer.serving.guard._ANSWERED", 0.0)
     client = serve(Toy, max_read_seconds=0.2)
     with connected(client, data) as connection:
         received = b"".join(iter(lambda: connection.recv(1000), b""))
@@ -52,7 +52,7 @@ def test_a_body_that_does_not_come_is_answered(serve: Serve) -> None:
 def test_clients_that_send_nothing_take_no_place_from_others(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("representer.serving.connections._NEW", 0.0)
+    monkeypatch.setattr("representer.serving.guard._NEW", 0.0)
     client = serve(Toy, max_connections=4)
     with ExitStack() as stack:
         idle = [stack.enter_context(connected(client, b"")) for _ in range(12)]
@@ -64,7 +64,7 @@ def test_clients_that_send_nothing_take_no_place_from_others(
 def test_a_client_that_does_not_read_is_closed(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("representer.serving.connections._ANSWERED", 0.0)
+    monkeypatch.setattr("representer.serving.guard._ANSWERED", 0.0)
     client = serve(Toy, max_seconds=0.5)
     body = b'{"inputs": ["%b"]}' % (b"x" * 4_000_000)  # twice as many come back
     with connected(client, b"") as connection:
@@ -108,7 +108,7 @@ def test_what_comes_at_once_is_parsed_in_parts_between_which_others_are_served(
         def data_received(self, data: bytes) -> None:
             received.append(data)
 
-    monkeypatch.setattr("representer.serving.connections.AutoHTTPProtocol", Base)
+    monkeypatch.setattr("representer.serving.guard.AutoHTTPProtocol", Base)
     protocol: Any = limited_protocol(Limits())()
     protocol.connection_made(Mock(is_closing=lambda: False))
     data = bytes(range(256)) * 40

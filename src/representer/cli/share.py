@@ -141,7 +141,7 @@ _TOKEN, _SHORTEST = "REPRESENTER_TOKEN", 16  # a variable; characters
 
 def add_serve_arguments(parser: Any) -> None:
     """Add the run, the address, the token and the limits."""
-    from representer.serving.limits import Limits
+    from representer.serving import Limits
 
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
     parser.add_argument(
@@ -210,7 +210,7 @@ def listen(
     """
     import uvicorn
 
-    from representer.serving.connections import limited_protocol
+    from representer.serving.guard import limited_protocol
 
     app.state.process.start()
     config = uvicorn.Config(

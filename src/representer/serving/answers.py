@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from representer.errors import DataError, RepresenterError
-from representer.serving.limits import Limits
+from representer.serving import Limits
 
 if TYPE_CHECKING:
     from representer.serving.served_model import ServedModel

@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException
 
 from representer import __version__
 from representer.errors import RepresenterError
+from representer.serving import Limits
 from representer.serving.answers import Answers, RequestedObjects, StreamPart, encoded, refusal
 from representer.serving.guard import Guard, Metrics
-from representer.serving.limits import Limits
 from representer.serving.model_process import ModelProcess, Worker
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from representer.errors import RepresenterError
+from representer.serving import Limits
 from representer.serving.answers import Answers, BusyError, Job, Reply, refusal
 from representer.serving.guard import Metrics
-from representer.serving.limits import Limits
 
 # A server of forks has imported what a model needs, and runs no threads: a new process is ready
 # soon, and a model on a GPU is loaded where it is used.

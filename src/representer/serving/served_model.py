@@ -27,7 +27,7 @@ from representer.estimators.targets import classes_of
 from representer.models.signal_classifier import SignalStream
 from representer.options.task import AUTO
 from representer.report.page import Predictions
-from representer.serving.limits import Limits
+from representer.serving import Limits
 from representer.storage.run import RunFiles
 
 NEXT = 10  # most probable next tokens in an answer
