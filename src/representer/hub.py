@@ -12,7 +12,7 @@ from typing import Any
 from representer.errors import ArgumentError, markdown, one_line
 from representer.estimators import base
 from representer.estimators.base import Estimator
-from representer.models.hub import CARD, local_folder, upload
+from representer.models.base import CARD, local_folder, upload
 from representer.report.page import BESIDE, by_target
 from representer.report.summary import parts_sentence
 from representer.storage import atomic

@@ -12,7 +12,7 @@ from local_hub import COMMIT, put_into_cache, record_uploads
 from representer import models
 from representer.errors import CheckpointError, DataError, MissingExtraError, ShapeError
 from representer.models import SequenceClassifierConfig, SequenceNetwork
-from representer.models.config import copy_vectors
+from representer.models.base import copy_vectors
 
 # Models are saved to folders and repositories, and loaded from them.
 

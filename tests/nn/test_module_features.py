@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from representer import nn
 from representer.checks import check_integer
 from representer.errors import ArgumentError, KindError
-from representer.nn.checks import check_flag, check_probability
+from representer.nn.layer import check_flag, check_probability
 
 from .modules import FAST, GRAPHS, MODULES, SEQUENCES, inputs, output
 

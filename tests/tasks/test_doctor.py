@@ -8,9 +8,10 @@ import sys
 import pytest
 import torch
 
+from representer.models import cells
 from representer.nn import TABLE1
 from representer.options import task as packages
-from representer.tasks import cells, doctor
+from representer.tasks import doctor
 from representer.tasks.doctor import Finding, as_data, as_table, examine
 
 

@@ -23,7 +23,7 @@ from representer.cli.parser import build, parse
 from representer.cli.train import Fit
 from representer.errors import ArgumentError, DataError, KindError, MissingExtraError
 from representer.functional import rkm
-from representer.models.cells import CELLS
+from representer.models.cells import CELLS, cells_table, formula
 from representer.options import registry
 from representer.options import task as options
 from representer.options.registry import TASKS, task_of_run
@@ -36,7 +36,6 @@ from representer.options.task import (
     require_packages,
 )
 from representer.options.text import TextParameters
-from representer.tasks.cells import cells_table, formula
 from representer.tasks.recipe import Recipe, Request, installed_recipes
 
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)

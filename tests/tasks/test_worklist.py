@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from representer.errors import ArgumentError, DataError, StorageError, TrainingError
-from representer.storage.worklist import finished
+from representer.jobs import finished
 from representer.tasks.worklist import WorkList, locked, outcomes
 
 NAMES = "settings.json", "results.jsonl"

@@ -313,7 +313,7 @@ def add_cells_arguments(parser: Any) -> None:
 
 def run_cells(arguments: Any) -> None:
     """Print the table."""
-    from representer.tasks.cells import cells_table
+    from representer.models.cells import cells_table
 
     print(cells_table(arguments.input_size, arguments.hidden_size, arguments.filter_length))
 

@@ -33,7 +33,7 @@ from representer.kernels import (
 )
 from representer.kernels.kernel import References
 from representer.kernels.tree_kernels import tree_of
-from representer.nn.checks import check_flag
+from representer.nn.layer import check_flag
 
 # The network.
 

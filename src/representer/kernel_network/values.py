@@ -42,7 +42,7 @@ from representer.kernels.composition import inverse_root
 from representer.kernels.graphs import batches, read_graphs
 from representer.kernels.kernel import OwnReference
 from representer.nn import StringKernelRNN
-from representer.nn.has_kernel import HasKernel
+from representer.nn.layer import HasKernel
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 from representer.nn.recurrent.sequence_layer import SequenceLayer, zero_padding
 from representer.ops import gated_scan, string_scan, tree_scan, walk_aggregate

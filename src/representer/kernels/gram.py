@@ -26,12 +26,11 @@ from torch import Tensor
 
 from representer.checks import check_integer, is_integer
 from representer.errors import ArgumentError, KindError, StorageError, say
-from representer.jobs import Place, completed
+from representer.jobs import Finished, Place, completed
 from representer.kernels.graphs import read_graphs
 from representer.kernels.kernel import Kernel, check_kernel, is_fitted
 from representer.kernels.sequences import require_several
 from representer.kernels.tree_kernels import read_trees
-from representer.storage.worklist import Finished
 
 
 class KernelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

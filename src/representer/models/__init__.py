@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from representer.models.base import HubModel, from_dict, to_dict
 from representer.models.cells import CELLS, build_cell, resolve_cell
-from representer.models.config import from_dict, to_dict
 from representer.models.graph_regressor import (
     GINE,
     GraphEnsemble,
@@ -11,7 +11,6 @@ from representer.models.graph_regressor import (
     GraphRegressorConfig,
     draw_as_authors,
 )
-from representer.models.hub import HubModel
 from representer.models.language_model import (
     LanguageFeatures,
     LanguageModelConfig,

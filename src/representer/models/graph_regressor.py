@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from representer.checks import require, require_choices, require_fractions
 from representer.errors import MissingExtraError
-from representer.models.config import require_sizes
-from representer.models.hub import HubModel
+from representer.models.base import HubModel, require_sizes
 
 # Configuration of a graph regressor.
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.kernels.composition import from_plain
-from representer.models.config import require_sizes
-from representer.models.hub import HubModel
+from representer.models.base import HubModel, require_sizes
 
 
 @dataclass(frozen=True)

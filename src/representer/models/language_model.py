@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from representer.checks import require, require_fractions
 from representer.errors import ArgumentError, KindError, ShapeError
+from representer.models.base import HubModel, require_sizes
 from representer.models.cells import build_cell
-from representer.models.config import require_sizes
-from representer.models.hub import HubModel
 from representer.nn import EmbeddingDropout, LockedDropout, drop_connect
 from representer.ops.common import full_width_products
 

@@ -14,9 +14,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from representer.checks import require, require_choices, require_fractions
 from representer.errors import ShapeError
+from representer.models.base import HubModel, TokenModel, check_tokens, require_sizes, require_token
 from representer.models.cells import build_cell, resolve_cell
-from representer.models.config import check_tokens, require_sizes, require_token
-from representer.models.hub import HubModel, TokenModel
 from representer.nn import StringKernelRNN
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 

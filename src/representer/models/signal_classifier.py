@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from representer.checks import require, require_choices, require_fractions
 from representer.errors import ArgumentError, KindError, ShapeError
+from representer.models.base import HubModel, require_sizes
 from representer.models.cells import SIGNAL_CELLS, build_cell, resolve_cell
-from representer.models.config import require_sizes
-from representer.models.hub import HubModel
 
 # The configuration of the signal classifier.
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.checks import check_probability
+from representer.nn.layer import check_probability
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 # Dropout of all occurrences of a word in a batch.

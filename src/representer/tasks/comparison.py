@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from representer import jobs
 from representer.errors import (
     Interrupted,
     TrainingError,
@@ -33,7 +34,7 @@ from representer.report.metrics import (
     t_quantile,
 )
 from representer.report.summary import AHEAD, BEHIND, LEVEL, TOO_FEW
-from representer.storage import atomic, worklist
+from representer.storage import atomic
 from representer.tasks.worklist import WorkList, locked
 from representer.training.config import EXECUTION, plain
 from representer.training.generators import fingerprint
@@ -173,7 +174,7 @@ def run_missing(
 
 def finished(comparison: Comparison, folder: Path) -> Rows:
     """Return the results that a folder has, without running anything; see `run_missing`."""
-    return _rows(comparison, worklist.finished(folder / RESULTS, _entry)[0])
+    return _rows(comparison, jobs.finished(folder / RESULTS, _entry)[0])
 
 
 def _run(comparison: Comparison, unit: Unit) -> list[Result]:

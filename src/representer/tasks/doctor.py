@@ -113,7 +113,7 @@ def _backends() -> Iterator[Finding]:
 
 
 def _cells() -> Iterator[Finding]:
-    from representer.tasks.cells import TABLE1, deviation
+    from representer.models.cells import TABLE1, deviation
 
     for name in TABLE1:
         try:

@@ -42,12 +42,12 @@ from representer.estimators.linear_models import MANY
 from representer.estimators.text import TextInputs
 from representer.functional import Cell
 from representer.kernels.vector_features import TextRow
+from representer.models.cells import memory_equation, output_equation
 from representer.nn import StringKernelRNN
 from representer.options.task import parameters_of
 from representer.options.text import RANDOM, TASK, TRAINING, TextConfig
 from representer.storage.run import RunFolder
 from representer.tasks import use
-from representer.tasks.cells import memory_equation, output_equation
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects, are_fractions
 from representer.tasks.results import (

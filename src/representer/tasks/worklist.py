@@ -21,9 +21,9 @@ from representer.errors import (
     TrainingError,
     say,
 )
+from representer.jobs import Finished, Unit, Value
 from representer.storage import atomic
 from representer.storage.atomic import parse_json, read_bytes, reason_of
-from representer.storage.worklist import Finished, Unit, Value
 from representer.training.config import plain, require_same
 from representer.training.generators import keep_freed_memory
 from representer.training.interruption import Interruption, Stopped

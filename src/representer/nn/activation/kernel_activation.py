@@ -25,7 +25,7 @@ from representer.nn.activation.compaction import (
     sampled,
     squared_norm,
 )
-from representer.nn.checks import check_dense, check_flag, leaf_of_fx
+from representer.nn.layer import check_dense, check_flag, leaf_of_fx
 from representer.ops.common import has_values
 
 if TYPE_CHECKING:

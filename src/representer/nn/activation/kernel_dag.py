@@ -17,7 +17,7 @@ from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional.activations import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
 from representer.nn.activation.kernel_linear import Formula, KernelLinear, drawn, signed_square
-from representer.nn.checks import check_dense, leaf_of_fx
+from representer.nn.layer import check_dense, leaf_of_fx
 from representer.ops.common import has_values
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from representer.functional import green_function
 from representer.functional.activations import Green
 from representer.nn.activation.compaction import restart_moments, squared_norm
 from representer.nn.activation.kernel_activation import INITIAL, checked_range, even_centers, solved
-from representer.nn.checks import check_dense, check_flag, leaf_of_fx
+from representer.nn.layer import check_dense, check_flag, leaf_of_fx
 from representer.ops.common import has_values, without_autocast
 
 if TYPE_CHECKING:

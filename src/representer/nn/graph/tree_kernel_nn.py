@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from representer.checks import check_integer
 from representer.functional import NONLINEARITIES, child_positions
-from representer.nn.checks import check_flag, leaf_of_fx
 from representer.nn.graph.walks import DecayOption, GraphNetwork, GraphOptions, Walks, draw
-from representer.nn.has_kernel import HasKernel
+from representer.nn.layer import HasKernel, check_flag, leaf_of_fx
 from representer.nn.recurrent.sequence_layer import shows, with_defaults
 from representer.ops import tree_scan
 from representer.ops.held import HeldWalks

@@ -15,8 +15,7 @@ from representer.checks import SuggestsArguments, check_integer, is_number
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, nonlinearity, walks_end
 from representer.functional.walks import edges_of, walk_messages
-from representer.nn.checks import check_dense, leaf_of_fx, shown_arguments
-from representer.nn.has_kernel import HasKernel
+from representer.nn.layer import HasKernel, check_dense, leaf_of_fx, shown_arguments
 from representer.nn.recurrent.sequence_layer import Default, shows, with_defaults
 from representer.ops import walk_aggregate
 from representer.ops.common import add_rows, check_like, wrong_device

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from representer.checks import check_integer
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES
-from representer.nn.checks import leaf_of_fx
 from representer.nn.graph.walks import (
     CombineOption,
     DecayOption,
@@ -25,7 +24,7 @@ from representer.nn.graph.walks import (
     checked_name,
     draw,
 )
-from representer.nn.has_kernel import HasKernel
+from representer.nn.layer import HasKernel, leaf_of_fx
 from representer.nn.recurrent.sequence_layer import shows, with_defaults
 from representer.ops import walk_rounds
 from representer.ops.held import HeldWalks

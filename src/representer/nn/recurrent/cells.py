@@ -15,7 +15,7 @@ from representer.checks import installed, is_integer
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, rkm
 from representer.functional.rkm import Cell
-from representer.nn.checks import check_flag
+from representer.nn.layer import check_flag
 from representer.nn.recurrent.filters import WaveletFilters, Wavelets
 from representer.nn.recurrent.machine import RecurrentKernelMachine, name_of
 from representer.nn.recurrent.sequence_layer import (

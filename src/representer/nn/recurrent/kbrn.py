@@ -14,8 +14,7 @@ from representer.checks import check_integer
 from representer.errors import ArgumentError
 from representer.functional.activations import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
-from representer.nn.checks import check_flag, check_probability
-from representer.nn.has_kernel import HasKernel
+from representer.nn.layer import HasKernel, check_flag, check_probability
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import KBRNState, StateLayout
 from representer.nn.regularization import undropped

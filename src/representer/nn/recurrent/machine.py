@@ -18,8 +18,7 @@ from representer import functional
 from representer.checks import is_number
 from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
-from representer.nn.checks import check_probability
-from representer.nn.has_kernel import HasKernel
+from representer.nn.layer import HasKernel, check_probability
 from representer.nn.recurrent.core_calls import CoreSteps, is_joint, layer_call, weight
 from representer.nn.recurrent.filters import (
     FilterBank,

@@ -32,7 +32,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from representer.checks import SuggestsArguments, check_integer
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.checks import (
+from representer.nn.layer import (
     check_dense,
     check_flag,
     check_probability,

@@ -17,8 +17,7 @@ from representer.checks import check_integer, check_integers, is_number
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity, string_states
 from representer.functional.strings import Combine, Normalized, Readout, StringChain
-from representer.nn.checks import check_flag, check_probability
-from representer.nn.has_kernel import HasKernel
+from representer.nn.layer import HasKernel, check_flag, check_probability
 from representer.nn.recurrent.core_calls import CoreSteps, weight
 from representer.nn.recurrent.initial import (
     Initialization,
