@@ -174,7 +174,7 @@ WRITERS = {
     "cli/parser.py open": "in a temporary folder", "hub.py save": "an estimator's own",
     "kernels/gram.py open": "named by the user: a matrix larger than memory, and its journal",
     "kernels/gram.py open_memmap": "the same", "kernels/gram.py save": "of a hash, in memory",
-    "models/hub.py copyfile": "in a temporary folder", "storage/atomic.py open": "here",
+    "models/base.py copyfile": "in a temporary folder", "storage/atomic.py open": "here",
     "tasks/use.py open": "a device or a pipe, named by the user",
 }  # fmt: skip
 CALLS = {

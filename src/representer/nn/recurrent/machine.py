@@ -656,7 +656,9 @@ class RecurrentKernelMachine(HasKernel["Kernel"], SequenceLayer):
             return None
         holds = [run.hold(*x.shape[:2]) for run in runs]
         pairs = zip(steps, holds, strict=True)
-        return layer_call(tuple((s, of._replace(hold=hold)) for (s, of), hold in pairs), x, *state)
+        return layer_call(
+            tuple((s, of._replace(hold=hold)) for (s, of), hold in pairs), x, state[0], state[1]
+        )
 
     def _filters(self, k: int) -> tuple[Tensor, ...]:
         return tuple(self._own(name, k) for name in self.banks[k].names)
