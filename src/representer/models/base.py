@@ -1,4 +1,4 @@
-"""What all models share: plain configurations, checks of tokens, and folders here or on the Hub.
+"""Base of models: plain configurations, checks of tokens, and folders here or on the Hub.
 
 Weights are safetensors, the configuration is JSON.
 """
