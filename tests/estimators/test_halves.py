@@ -571,14 +571,17 @@ def test_the_kernel_machine_counts_as_one_group_beside_those_held_out(kind):
 
 def test_a_held_out_group_on_which_the_network_is_better_does_not_drop_the_kernel(monkeypatch):
     network = Pool(0.0, 1.0, 0.0, 0.1, 0.5, 0.1)
-    monkeypatch.setattr(Pool, "fit", lambda *scores: network)
+    counts, trusted = [], Pool.trusted
+    monkeypatch.setattr(Pool, "fit", lambda *scores: counts.append(scores[-1]) or network)
+    monkeypatch.setattr(Pool, "trusted", lambda *args: counts.append(args[-1]) or trusted(*args))
     monkeypatch.setattr(TextClassifier, "few", 0)
     model = TextClassifier(**SMALL, valid_fraction=0.3)
     shares = [
         model.fit(TEXTS * 10, LABELS * 10, groups=groups).share_["kernel"]
-        for groups in (None, np.arange(600) % 3)
+        for groups in (None, np.arange(600) % 3, np.arange(600) % 10)
     ]
-    assert shares[0] == 0 < shares[1]
+    assert shares[0] == 0 < shares[2] < shares[1]
+    assert counts == [None, 1, 1, 3, 3]  # 0.3 of three and of ten groups are held out
 
 
 class _Reader(BaseEstimator):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -309,29 +311,58 @@ def test_ridge_regression_by_inner_products_is_that_by_features(is_weighted):
             np.testing.assert_allclose(one, other, atol=1e-9)
 
 
+class Rows(TextKernel):
+    """Rows of a matrix by their numbers."""
+
+    def __init__(self, x: sparse.csr_array) -> None:
+        super().__init__()
+        self.x = x
+
+    def fit_transform(self, X, targets=None):
+        return self.x[[int(row) for row in X]]
+
+    transform = fit_transform
+
+
 @pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2, 120)[:, None]])
 def test_folds_of_large_features_share_them_and_choose_the_same(monkeypatch, weights):
     x, labels = problem(3)
     objects, target = [str(row) for row in range(120)], Classes((0, 1, 2))
 
-    class Rows(TextKernel):
-        def fit_transform(self, X, targets=None):
-            return x[[int(row) for row in X]]
-
-        transform = fit_transform
-
     splits = splits_of(target, labels, np.arange(120) % 12).folds()
     train, made = (objects, labels), []
     tensor = linear_models._tensor
     monkeypatch.setattr(linear_models, "_tensor", lambda m: made.append(m.shape) or tensor(m))
-    copied = select([Rows()], target, train, ([], labels[:0]), splits, weights=weights)
+    copied = select([Rows(x)], target, train, ([], labels[:0]), splits, weights=weights)
     assert len(made) == 10
     monkeypatch.setattr(kernel_machine, "LARGE", 0)
-    shared = select([Rows()], target, train, ([], labels[:0]), splits, weights=weights)
+    shared = select([Rows(x)], target, train, ([], labels[:0]), splits, weights=weights)
     assert made[10:] == [(120, 40), (40, 120)]
     assert shared.penalty == copied.penalty
     assert shared.loss == pytest.approx(copied.loss, rel=1e-3)
     np.testing.assert_allclose(shared.scores, copied.scores, atol=0.05)
+
+
+def test_folds_without_objects_of_a_class_do_not_share_features(monkeypatch):
+    x, labels = problem(3)
+    objects, target, made = [str(row) for row in range(120)], Classes((0, 1, 2)), []
+    splits = splits_of(target, labels, labels * 4 + np.arange(120) % 4 * (labels < 2)).folds()
+    tensor = linear_models._tensor
+    monkeypatch.setattr(kernel_machine, "LARGE", 0)
+    monkeypatch.setattr(linear_models, "_tensor", lambda m: made.append(m.shape) or tensor(m))
+    chosen = select([Rows(x)], target, (objects, labels), ([], labels[:0]), splits)
+    assert len(made) == 2 * len(splits)
+    assert (chosen.scores[labels == 2, 2] < chosen.scores[labels == 2, :2].min(1)).all()
+
+
+def test_as_many_entries_as_no_small_index_counts_have_large_ones():
+    x, _ = problem(3)
+
+    arrays = {name: getattr(x, name) for name in ("indptr", "indices", "data", "shape")}
+    huge, small = (linear_models._tensor(SimpleNamespace(**arrays, nnz=n)) for n in (2**31, x.nnz))
+    assert (huge.crow_indices().dtype, huge.col_indices().dtype) == (torch.int64, torch.int64)
+    right = torch.ones(40, 2)
+    torch.testing.assert_close(huge @ right, small @ right)
 
 
 def test_labels_of_several_are_fitted_to_the_same_tensors(monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ops.trials import threads
+from representer.errors import ShapeError
 from representer.kernels import ConvolutionKernel
 from representer.kernels.convolution_kernel import COUNTED
 from representer.ops import core
@@ -64,15 +65,37 @@ def test_taps_that_no_filter_has_are_refused():
     padded, ones = np.zeros((1, 19), np.float32), np.ones((1, 1), np.float32)
     with pytest.raises(Exception, match="filter_counts"):
         filter_counts(padded, np.array([11]), 1, np.array([[0, 1, 9]]), ones)
+    for triple in ([0, -1, -1], [-1, 0, 1], [0, 1, -512]):
+        with pytest.raises(Exception, match="filter_counts"):
+            filter_counts(padded, np.array([11]), 1, np.array([triple]), ones)
     with pytest.raises(Exception, match="filter_counts"):
         filter_counts(padded, np.array([12]), 1, np.array([[0, 1, 2]]), ones)
 
 
-def test_a_kernel_of_series_has_the_same_features_without_the_core(monkeypatch):
+def test_as_many_lengths_and_filters_as_series_and_thresholds_are_needed():
+    padded, ones, triple = np.zeros((2, 19), np.float32), np.ones((1, 1)), np.array([[0, 1, 2]])
+    with pytest.raises(ShapeError, match="lengths"):
+        filter_counts(padded, np.array([11]), 1, triple, ones)
+    with pytest.raises(ShapeError, match="triples"):
+        filter_counts(padded, np.array([11, 11]), 1, triple, np.ones((2, 1)))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float16])
+def test_numbers_of_other_precisions_are_read_in_that_of_the_core(dtype):
+    padded, triples = np.arange(38).reshape(2, 19), np.array([[0, 1, 2], [-1, -1, -1]])
+    arguments = np.array([11, 4]), 1, triples
+    expected = filter_counts(padded.astype(np.float32), *arguments, np.full((2, 1), 7, np.float32))
+    result = filter_counts(padded.astype(dtype), *arguments, np.full((2, 1), 7.0))
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("strange", [(), (np.nan,), (3e38, 3e38), (np.inf,)])
+def test_a_kernel_of_series_has_the_same_features_without_the_core(monkeypatch, strange):
     rng = np.random.default_rng(0)
     series = [rng.normal(size=(2, steps)).astype(np.float32) for steps in (1, 7, 40, 900, 41, 300)]
     kernel = ConvolutionKernel(2000)
     kernel.fit(series)
+    series[2][0, 5 : 5 + len(strange)] = strange
     views = kernel.read(series).views
     monkeypatch.setattr(core, "MISSING", "it is not there")
     for view in COUNTED:

@@ -29,6 +29,14 @@ def test_inner_products_are_those_of_dense_rows(isa, number, dtype, rounding, sh
     np.testing.assert_array_equal(gram, gram.T)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.longdouble])
+def test_numbers_that_the_core_does_not_read_are_read_as_float64(dtype):
+    dense = np.array([[1, 0, 2], [0, 3, 0]])
+    gram = inner_products(sparse.csr_array(dense.astype(dtype)))
+    assert gram.dtype == np.float64
+    np.testing.assert_array_equal(gram, dense @ dense.T)
+
+
 def test_columns_in_any_order_and_entries_that_stand_twice_are_summed():
     values, columns, ends = np.array([1.0, 2.0, 4.0, 3.0]), np.array([2, 0, 2, 1]), [0, 3, 4]
     rows = sparse.csr_array((values, columns, ends), shape=(2, 3))

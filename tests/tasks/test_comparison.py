@@ -174,6 +174,15 @@ def test_a_folder_of_another_comparison_or_of_other_files_is_refused(tmp_path: P
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 
 
+def test_a_folder_in_which_nothing_was_finished_takes_another_comparison(tmp_path: Path):
+    error = DataError("no word occurs twice")
+    with pytest.raises(DataError, match="occurs twice"):
+        run_missing(MadeUp(errors={(0, BASELINES): error}), tmp_path / "out")
+    assert len(run_missing(MadeUp(data="other"), tmp_path / "out")["both"]) == 2
+    with pytest.raises(ArgumentError, match="data is 'toy'; expected 'other'"):
+        run_missing(MadeUp(), tmp_path / "out")
+
+
 def test_a_folder_that_another_process_writes_into_is_refused(tmp_path: Path):
     held = lock(tmp_path / "out")
     with pytest.raises(RunFolderError, match="in use"):
@@ -305,6 +314,26 @@ def test_equal_differences_of_two_splits_are_as_wide_as_their_examples_allow():
     }
     made = ComparisonTable.of(MadeUp(), results)
     assert "which is level with counts (+10.0 points, -65.7 to +85.7)." in made.recommendation()
+
+
+@pytest.mark.parametrize(("subjects", "is_told"), [(5, False), (6, True)])
+def test_few_groups_of_test_objects_are_too_few_to_tell_models_apart(subjects, is_told):
+    """Each split tests on a subject, of which there are as many as an exact paired test needs."""
+    models = {"both": (ALL, 1.0, 0.5), "counts": (NONE, 0.1, 0.1), "network": (ALL, 0.1, 0.9)}
+    results: Any = {name: {} for name in models}
+    for name, (own, seconds, auc) in models.items():
+        for k in range(subjects):
+            wrong = [k % 2 * (name != "counts"), *own[1:]]
+            results[name][k] = Result(
+                name, wrong, seconds, 80, name == "counts", auc=auc + 0.01 * k,
+                groups=[f"subject {k}"] * len(own),
+            )  # fmt: skip
+    made = ComparisonTable.of(MadeUp(), results)
+    said = made.recommendation()
+    assert ("on too few groups to tell it from counts" in said) != is_told
+    assert ("which is level with counts" in said) == is_told
+    assert ("network is level with it" in said) == is_told
+    assert "network is not told apart from it" in said or is_told
 
 
 def test_the_page_has_title_command_table_and_recommendation(tmp_path: Path, capsys):

@@ -42,7 +42,7 @@ REPRESENTER_INLINE void exceed(const Real* z, int64_t steps, const Real* bounds,
             const Int<Real> is_above = load(z + t) > bound;
             hits -= is_above;
             if constexpr (EXCESS) {
-                const Vec<Real> kept = is_above ? above : Vec<Real>{};
+                const Vec<Real> kept = above <= Vec<Real>{} ? Vec<Real>{} : above;  // NaN is kept
                 sums += __builtin_convertvector(kept, Wide);
             }
         }
@@ -95,7 +95,7 @@ template <class Real> void count_series(const RepresenterFilters& p, int64_t n) 
 
 template <class Real> int filter_counts(const RepresenterFilters& p) {
     for (int64_t i = 0; i < 3 * p.rows; ++i)
-        if (p.triples[i] >= TAPS) return UNSUPPORTED;
+        if (p.triples[i] >= TAPS || (p.triples[i] < 0) != (p.triples[i / 3 * 3] < 0)) return UNSUPPORTED;
     for (int64_t n = 0; n < p.series; ++n)
         if (p.lengths[n] < 0 || p.lengths[n] > p.steps) return UNSUPPORTED;
     parallel_for<DYNAMIC>(p.series, p.threads, [&](int64_t n) { count_series<Real>(p, n); });

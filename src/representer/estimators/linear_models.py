@@ -192,10 +192,11 @@ def _sum(a: Gradient, b: Gradient, scale: float) -> Gradient:
 
 def _tensor(matrix: Any) -> Tensor:
     """Return a sparse matrix as a tensor in float32."""
+    index = np.int32 if matrix.nnz < 2**31 else np.int64  # ends of rows reach the entries
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # "in beta state"
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
-            torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
+            torch.from_numpy(matrix.indptr.astype(index, copy=False)),
+            torch.from_numpy(matrix.indices.astype(index, copy=False)),
             torch.from_numpy(matrix.data.astype(np.float32, copy=False)),
             size=matrix.shape,
         )

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from representer.errors import ShapeError
 from representer.ops import core
 from representer.ops.structs import ColumnsStruct, FiltersStruct, NgramsStruct, TextsStruct
 
@@ -106,14 +107,22 @@ def filter_counts(
         dilation: Steps between two taps.
         triples: The three taps of weight 2 of each filter, others have -1; or -1 for the mean of
             all ``(R, 3)``.
-        thresholds: In the precision of the series ``(R, J)``.
+        thresholds: Of each filter, read in the precision of the series ``(R, J)``.
         has_excess: Return the sums, too, not None.
 
     Shape:
         - returns ``(N, R, J)`` each
+
+    Raises:
+        ShapeError: There are not as many lengths as series, or not as many filters as thresholds.
     """
-    padded, thresholds = np.ascontiguousarray(padded), np.ascontiguousarray(thresholds)
+    precision = np.float64 if padded.dtype == np.float64 else np.float32
+    padded, thresholds = (np.ascontiguousarray(x, precision) for x in (padded, thresholds))
     lengths, triples = (np.ascontiguousarray(x, np.int64) for x in (lengths, triples))
+    if len(lengths) != len(padded):
+        raise ShapeError("lengths", lengths.shape, f"({len(padded)},), as many as series")
+    if triples.shape != (len(thresholds), 3):
+        raise ShapeError("triples", triples.shape, f"({len(thresholds)}, 3), as many as thresholds")
     shape = len(padded), *thresholds.shape
     counts, excess = np.empty(shape), np.empty(shape) if has_excess else None
     arguments = FiltersStruct(
@@ -122,7 +131,7 @@ def filter_counts(
         lengths=lengths.ctypes.data, triples=triples.ctypes.data, bounds=thresholds.ctypes.data,
         counts=counts.ctypes.data, excess=None if excess is None else excess.ctypes.data,
     )  # fmt: skip
-    dtype = torch.float64 if padded.dtype == np.float64 else torch.float32
+    dtype = torch.float64 if precision is np.float64 else torch.float32
     core.call("filter_counts", dtype, arguments)
     return counts, excess
 
@@ -131,21 +140,23 @@ def filter_counts(
 
 
 def sparse_gram(features: sparse.csc_array) -> NDArray[Any]:
-    """Return the inner products of the rows ``(N, N)``, from ``(N, F)`` in float32 or float64.
+    """Return the inner products of the rows ``(N, N)``, from ``(N, F)``.
 
-    The rows of each column ascend, and each stands once.
+    The rows of each column ascend, and each stands once. They are in the precision of the features,
+    float32 or float64; those of integers, which the core does not read, in float64.
     """
     shape: Any = features.shape
     count, width = shape
+    precision = np.float32 if features.dtype == np.float32 else np.float64
     arrays = [
         np.ascontiguousarray(array, dtype)
         for array, dtype in (
-            (features.data, features.dtype), (features.indices, np.int32),
+            (features.data, precision), (features.indices, np.int32),
             (features.indptr, np.int64),
         )
     ]  # fmt: skip
-    gram = np.empty((count, count), features.dtype)
+    gram = np.empty((count, count), precision)
     pointers = [array.ctypes.data for array in (*arrays, gram)]
-    dtype = torch.float64 if features.dtype == np.float64 else torch.float32
+    dtype = torch.float32 if precision is np.float32 else torch.float64
     core.call("sparse_gram", dtype, ColumnsStruct(count, width, core.threads(), *pointers))
     return gram

@@ -433,6 +433,13 @@ class ComparisonTable:
         """The best baseline."""
         return next((row for row in self.rows if row.is_baseline), None)
 
+    @property
+    def has_few_groups(self) -> bool:
+        """True if the test objects of all splits are of fewer than `FEWEST` groups."""
+        results = (row for by_split in self.results.values() for row in by_split.values())
+        groups = {name for row in results for name in row.groups or ()}
+        return 0 < len(groups) < FEWEST
+
     def difference(self, first: ComparisonRow, second: ComparisonRow) -> Interval:
         """Return the paired difference of two rows."""
         ours, other = self.results[first.name], self.results[second.name]
@@ -441,9 +448,10 @@ class ComparisonTable:
     def relation(self, difference: Interval) -> str:
         """Return "ahead of", "behind" or "level with", by the interval of a difference.
 
-        Without an interval, as of a single split, it is "too few to tell".
+        Without an interval, as of a single split, it is "too few to tell", and so it is of fewer
+        than `FEWEST` groups of test objects, such as subjects.
         """
-        if math.isnan(difference.low):
+        if math.isnan(difference.low) or self.has_few_groups:
             return TOO_FEW
         if self.is_level(difference):
             return LEVEL
@@ -470,13 +478,15 @@ class ComparisonTable:
             difference = differences[others[0].name]
             relation, beside = self.relation(difference), others[0].name
             about = f"which is {relation}"
-            about = "on too few splits to tell it from" if relation == TOO_FEW else about
+            few = f"on too few {'groups' if self.has_few_groups else 'splits'} to tell it from"
+            about = few if relation == TOO_FEW else about
             sentence += f", {about} {beside} ({self.signed(difference)})"
         if is_faster and fastest in others[:1]:
             sentence += f"; {fastest.name} {times}"
         elif is_faster:
             difference = self.signed(self.difference(fastest, best))
-            sentence += f"; {fastest.name} is level with it ({difference}) and {times}"
+            beside = "not told apart from" if self.has_few_groups else LEVEL
+            sentence += f"; {fastest.name} is {beside} it ({difference}) and {times}"
         return f"{sentence}.{self._by_area()}"
 
     def _by_area(self) -> str:
@@ -491,7 +501,7 @@ class ComparisonTable:
             return ""
         best, other = ranked[0], others[0]
         mean, low, high = area_interval(self.results[best.name], self.results[other.name])
-        if math.isnan(low):
+        if math.isnan(low) or self.has_few_groups:
             return ""
         relation = AHEAD if low > 0 else LEVEL
         return (

@@ -35,7 +35,8 @@ _POLL = 0.2  # seconds between looks at a signal, and at the process that starte
 class WorkList(Finished[Unit, Value]):
     """The finished units of some work, in a JSON Lines file, with the settings that determine them.
 
-    Other settings are refused. Only the holder of the folder's lock may open one, see `Finished`.
+    Other settings are refused, unless nothing was begun with those before. Only the holder of the
+    folder's lock may open one, see `Finished`.
 
     Args:
         folder: The folder.
@@ -62,7 +63,9 @@ class WorkList(Finished[Unit, Value]):
             except (OSError, ValueError) as error:
                 problem, fix = f"cannot be used: {reason_of(error)}", "Choose another --out."
                 raise DataError(problem, file=path, fix=fix) from None
-            require_same(before, chosen, folder)
+            # of a command that failed before it finished anything, only the settings are left
+            if any(file.name != path.name and file.name[0] != "." for file in folder.iterdir()):
+                require_same(before, chosen, folder)
         if before != chosen:  # new, or with more epochs
             atomic.write_json(path, chosen)
         super().__init__(results, line, entry)
