@@ -10,10 +10,10 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binomtest, t
 
 import result_pages
+from report import interval
 from representer_papers.shared.runs import Line, read_lines
 
 Row = Mapping[str, str]
@@ -90,14 +90,6 @@ def seeds_of(row: Row) -> dict[str, float]:
             if head.startswith("seed ") and re.fullmatch(r"[\d.]+", cell)}  # fmt: skip
 
 
-def interval(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return a mean and half its 95 % interval, which is infinite for a single value."""
-    if len(values) < 2:
-        return float(values.mean()), math.inf
-    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
-    return float(values.mean()), float(half)
-
-
 class Lines:
     """The lines of runs, by recipe and variant."""
 
@@ -130,6 +122,15 @@ class Lines:
         return [of_variant[best] for of_variant in parts]
 
 
+def compared(
+    pairs: Sequence[Sequence[float]], count: str, used: list[Line], scale: float = 1.0
+) -> Finding:
+    """Compare the first of each pair with the second."""
+    both = np.array(pairs)
+    mean, half = interval(scale * (both[:, 0] - both[:, 1]))
+    return Finding(mean, half, count, shown(*abs(scale) * both.mean(0)), used)
+
+
 def paired(lines: Lines, recipe: str, model: str, other: str, scale: float = 1.0) -> Finding:
     """Compare two variants seed by seed.
 
@@ -140,38 +141,36 @@ def paired(lines: Lines, recipe: str, model: str, other: str, scale: float = 1.0
         other: The other variant.
         scale: Factor of the figures, for example 100 for percents; negative where less is better.
     """
-    ahead, behind = lines.seeds(recipe, model, other)
-    seeds = sorted(set(ahead) & set(behind))
-    both = np.array([[ahead[seed]["value"], behind[seed]["value"]] for seed in seeds])
-    mean, half = interval(scale * (both[:, 0] - both[:, 1]))
-    used = [of_seed[seed] for of_seed in (ahead, behind) for seed in seeds]
-    return Finding(mean, half, f"{len(seeds)} seeds", shown(*abs(scale) * both.mean(0)), used)
+    both = lines.seeds(recipe, model, other)
+    seeds = sorted(set(both[0]) & set(both[1]))
+    used = [of_seed[seed] for of_seed in both for seed in seeds]
+    pairs = [[of_seed[seed]["value"] for of_seed in both] for seed in seeds]
+    return compared(pairs, f"{len(seeds)} seeds", used, scale)
 
 
 def over_pairs(
     lines: Lines, recipe: str, pairs: Sequence[tuple[str, str]], over: str, scale: float = 1.0
 ) -> Finding:
     """Compare the means over seeds of pairs of variants; ``over`` says what the pairs are."""
-    compared = [lines.seeds(recipe, *pair) for pair in pairs]
-    means = np.array([[scale * np.mean([line["value"] for line in of_seed.values()])
-                       for of_seed in pair] for pair in compared])  # fmt: skip
-    mean, half = interval(means[:, 0] - means[:, 1])
-    used = [line for pair in compared for of_seed in pair for line in of_seed.values()]
-    return Finding(mean, half, f"{len(pairs)} {over}", shown(*means.mean(0)), used)
+    every = [lines.seeds(recipe, *pair) for pair in pairs]
+    means = [[mean_value(of_seed.values()) for of_seed in pair] for pair in every]
+    used = [line for pair in every for of_seed in pair for line in of_seed.values()]
+    return compared(means, f"{len(pairs)} {over}", used, scale)
 
 
 def over_seeds(
     lines: Lines, recipe: str, pairs: Sequence[tuple[str, str]], scale: float = 1.0
 ) -> Finding:
     """Compare the means over pairs of variants seed by seed: a verdict on these data sets alone."""
-    compared = [lines.seeds(recipe, *pair) for pair in pairs]
-    seeds = sorted(set.intersection(*(set(of_seed) for pair in compared for of_seed in pair)))
-    both = scale * np.array([[np.mean([pair[side][seed]["value"] for pair in compared])
-                              for side in (0, 1)] for seed in seeds])  # fmt: skip
-    mean, half = interval(both[:, 0] - both[:, 1])
-    used = [of_seed[seed] for pair in compared for of_seed in pair for seed in seeds]
-    count = f"{len(seeds)} seeds, means of {len(pairs)} sets"
-    return Finding(mean, half, count, shown(*both.mean(0)), used)
+    every = [lines.seeds(recipe, *pair) for pair in pairs]
+    seeds = sorted(set.intersection(*(set(of_seed) for pair in every for of_seed in pair)))
+    means = [[mean_value(pair[side][seed] for pair in every) for side in (0, 1)] for seed in seeds]
+    used = [of_seed[seed] for pair in every for of_seed in pair for seed in seeds]
+    return compared(means, f"{len(seeds)} seeds, means of {len(pairs)} sets", used, scale)
+
+
+def mean_value(lines: Iterable[Line]) -> float:
+    return float(np.mean([line["value"] for line in lines]))
 
 
 def welch(text: str, heading: str, model: tuple[str, str], other: tuple[str, str]) -> Finding:
@@ -209,63 +208,48 @@ def smoothing(lines: Lines, bits: int) -> Finding:
     return Finding(mean, half, f"{len(pairs)} pairs", figure, [*chain(*used)])
 
 
-def solved(lines: Lines, model: str, other: str) -> list[tuple[list[Line], list[Line]]]:
-    """Return the lines of two networks for each function and length of sequences."""
-    problems: dict[str, dict[str, list[Line]]] = {}
-    for (recipe, variant), of_variant in sorted(lines.variants.items()):
-        problem, _, cell = variant.rpartition("/")
-        if recipe == "kbrn-long-term":
-            problems.setdefault(problem, {})[cell] = of_variant
-    return [(p[model], p[other]) for p in problems.values() if model in p and other in p]
+Solved = tuple[float, float | None]  # share of the runs in percent, and their mean updates
 
 
-def solved_rates(lines: Lines, model: str, other: str) -> Finding:
+def solved_rates(source: Lines | str, model: str, other: str) -> Finding:
     """Compare the share of runs that two networks solve, over functions and lengths."""
-    problems = solved(lines, model, other)
-    shares = [
-        [np.mean([line["value"] is not None for line in n]) for n in pair] for pair in problems
-    ]
-    first, second = 100 * np.array(shares).T
+    problems, used = _solved(source, model, other)
+    first, second = np.array([[share for share, _ in pair] for pair in problems]).T
     mean, half = interval(first - second)
     figures = f"{first.mean():.3g} and {second.mean():.3g} % of the runs"
-    used = [line for problem in problems for of_network in problem for line in of_network]
     return Finding(mean, half, f"{len(problems)} problems", figures, used)
 
 
-def solved_updates(lines: Lines, model: str, other: str) -> Finding:
+def solved_updates(source: Lines | str, model: str, other: str) -> Finding:
     """Compare the logarithms of the mean updates of solved runs, of which fewer are better."""
-    problems = solved(lines, model, other)
-    values = [[[line["value"] for line in n if line["value"]] for n in pair] for pair in problems]
-    first, second = np.log([[np.mean(n) for n in pair] for pair in values if all(pair)]).T
+    problems, used = _solved(source, model, other)
+    updates = [[count for _, count in pair] for pair in problems]
+    first, second = np.log([pair for pair in updates if all(pair)]).T
     mean, half = interval(second - first)
     medians = [f"{math.exp(np.median(of_network)):,.0f}" for of_network in (first, second)]
     figures = f"medians {' and '.join(medians)}, log ratio"
-    used = [line for problem in problems for of_network in problem for line in of_network]
     return Finding(mean, half, f"{len(first)} problems", figures, used)
 
 
-def rates(text: str, model: str, other: str) -> Finding:
-    """Compare the share of runs that two networks solve, over functions and lengths."""
-    pairs = [[100 * int(n[1]) / int(n[2]) for n in pair] for pair in _problems(text, model, other)]
-    first, second = np.array(pairs).T
-    mean, half = interval(first - second)
-    figures = f"{first.mean():.3g} and {second.mean():.3g} % of the runs"
-    return Finding(mean, half, f"{len(pairs)} problems", figures)
+def _solved(source: Lines | str, model: str, other: str) -> tuple[list[list[Solved]], list[Line]]:
+    """Return what two networks solve of each function and length, from lines or from a page."""
+    if isinstance(source, str):
+        return [*_cells_solved(source, model, other)], []
+    by_problem: dict[str, dict[str, list[Line]]] = {}
+    for (recipe, variant), of_variant in sorted(source.variants.items()):
+        problem, _, cell = variant.rpartition("/")
+        if recipe == "kbrn-long-term":
+            by_problem.setdefault(problem, {})[cell] = of_variant
+    both = [[p[model], p[other]] for p in by_problem.values() if model in p and other in p]
+    problems: list[list[Solved]] = []
+    for pair in both:
+        counts = [[line["value"] for line in runs if line["value"] is not None] for runs in pair]
+        problems.append([(100 * len(own) / len(runs), float(np.mean(own)) if own else None)
+                         for own, runs in zip(counts, pair, strict=True)])  # fmt: skip
+    return problems, [line for pair in both for runs in pair for line in runs]
 
 
-def updates(text: str, model: str, other: str) -> Finding:
-    """Compare the logarithms of the updates of solved runs, of which fewer are better."""
-    pairs = [[math.log(float(n[3].replace(",", ""))) for n in pair]
-             for pair in _problems(text, model, other) if all(n[3] for n in pair)]  # fmt: skip
-    first, second = np.array(pairs).T
-    mean, half = interval(second - first)
-    medians = [f"{math.exp(np.median(pair)):,.0f}" for pair in (first, second)]
-    return Finding(
-        mean, half, f"{len(pairs)} problems", f"medians {' and '.join(medians)}, log ratio"
-    )
-
-
-def _problems(text: str, model: str, other: str) -> Iterator[list[re.Match[str]]]:
+def _cells_solved(text: str, model: str, other: str) -> Iterator[list[Solved]]:
     """Yield the cells of two networks, such as ``4 of 5 (30)``, for each function and length."""
     for heading in re.findall(r"^## (.+)$", text, re.MULTILINE):
         try:
@@ -275,8 +259,10 @@ def _problems(text: str, model: str, other: str) -> Iterator[list[re.Match[str]]
             continue
         for head in filter(str.isdigit, cells[0]):
             pair = [re.match(r"(\d+) of (\d+)(?: \(([\d,]+)\))?", cell[head]) for cell in cells]
-            if all(pair):
-                yield [match for match in pair if match]
+            found = [match.groups() for match in pair if match]
+            if len(found) == 2:
+                yield [(100 * int(n) / int(of), float(mean.replace(",", "")) if mean else None)
+                       for n, of, mean in found]  # fmt: skip
 
 
 def tested(text: str, heading: str, question: str, other: str) -> list[str]:

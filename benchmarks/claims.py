@@ -22,7 +22,6 @@ from claim_figures import (
     over_pairs,
     over_seeds,
     paired,
-    rates,
     row_of,
     rows_of,
     runs_cells,
@@ -31,7 +30,6 @@ from claim_figures import (
     solved_rates,
     solved_updates,
     tested,
-    updates,
 )
 from report import options, table, write_page
 from representer_papers.rkm2019.published import ROWS
@@ -216,16 +214,16 @@ CLAIMS = (
           "graph-molecules-seeds", continued, f"10 % of the steps, {CEP}", from_page=True),
     Claim("Learned units on growing sequences solve more over long times than an LSTM on sequences "
           "of full length", LONG, "kbrn-long-times",
-          partial(rates, model="kbrn-grown", other="lstm"), BITS, from_page=True),
+          partial(solved_rates, model="kbrn-grown", other="lstm"), BITS, from_page=True),
     Claim("It is the unit: ahead of the LSTM with the same growing sequences", LONG,
-          "kbrn-long-times", partial(rates, model="kbrn-grown", other="lstm-grown"), BITS,
+          "kbrn-long-times", partial(solved_rates, model="kbrn-grown", other="lstm-grown"), BITS,
           from_page=True),
     Claim("It is what was learned: ahead of fixed tanh units with the same training", LONG,
-          "kbrn-long-times", partial(rates, model="kbrn-grown", other="tanh-grown"), BITS,
+          "kbrn-long-times", partial(solved_rates, model="kbrn-grown", other="tanh-grown"), BITS,
           from_page=True),
     Claim("Learned units solve in fewer updates than the LSTM with the same growing sequences",
-          LONG, "kbrn-long-times", partial(updates, model="kbrn-grown", other="lstm-grown"), BITS,
-          from_page=True),
+          LONG, "kbrn-long-times",
+          partial(solved_updates, model="kbrn-grown", other="lstm-grown"), BITS, from_page=True),
     Claim("Learned units of absolute values, as printed, solve more than the LSTM, both without "
           "growing sequences", "M18 Fig. 5", "kbrn-long-printed",
           partial(solved_rates, model="kbrn", other="lstm"), PRINTED),

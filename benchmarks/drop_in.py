@@ -10,24 +10,23 @@ The same command continues after an interruption: finished trainings are in the 
 
 from __future__ import annotations
 
-import json
-import statistics
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from drop_in_problems import ACTIVATIONS, GRAPHS, SEQUENCES, Examples, Problem
-from report import half_width, options, table, write_page
+from report import Finished, interval, options, table, write_page
 from representer import nn as rnn
 from representer.models.graph_regressor import GINE
+from timing import cpu, descend
 
 UNITS, FEATURES, BATCH, LR = 64, 32, 32, 1e-3
 STEPS = 50  # of the longest sequences
@@ -47,71 +46,45 @@ paired by seed (Student's t). **Bold** marks a layer that is behind by more than
 and half a point."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """The result of one training.
-
-    Attributes:
-        problem: Name of the problem.
-        layer: Name of the layer.
-        seed: Seed of data and weights.
-        score: In percent.
-        seconds: CPU time.
-    """
+class Run(NamedTuple):
+    """The result of one training."""
 
     problem: str
     layer: str
-    seed: int
-    score: float
-    seconds: float
+    seed: int  # of data and weights
+    score: float  # in percent
+    seconds: float  # CPU time
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A paired difference of scores with its 95 % interval."""
-
-    mean: float
-    half: float
-
-    @property
-    def is_worse(self) -> bool:
-        """True if the first layer is behind by more than noise and half a point."""
-        return self.mean + self.half < 0 and self.mean < -0.5
-
-
-def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Return the mean of first − second over pairs."""
-    pairs = [a - b for a, b in zip(first, second, strict=True)]
-    if len(pairs) < 2:
-        return Difference(statistics.mean(pairs), float("inf"))
-    return Difference(statistics.mean(pairs), half_width(pairs))
-
-
-def compare(runs: Sequence[Run], problem: str, layer: str, baseline: str) -> Difference | None:
-    """Return the difference of two layers over the seeds that both have, or None without one."""
-    first, second = (_scores(runs, problem, name) for name in (layer, baseline))
-    seeds = sorted(first.keys() & second.keys())
-    return difference([first[s] for s in seeds], [second[s] for s in seeds]) if seeds else None
-
-
-def _scores(runs: Sequence[Run], problem: str, layer: str) -> dict[int, float]:
+def scores(runs: Sequence[Run], problem: str, layer: str) -> dict[int, float]:
     return {run.seed: run.score for run in runs if (run.problem, run.layer) == (problem, layer)}
 
 
-def _row(runs: Sequence[Run], layer: str, problems: list[str], baseline: str) -> list[str]:
+def difference(
+    runs: Sequence[Run], problem: str, layer: str, baseline: str
+) -> tuple[float, float] | None:
+    """Return the mean and half the interval of two layers' difference over their common seeds."""
+    first, second = (scores(runs, problem, name) for name in (layer, baseline))
+    common = sorted(first.keys() & second.keys())
+    return interval([first[seed] - second[seed] for seed in common]) if common else None
+
+
+def is_worse(gap: tuple[float, float] | None) -> bool:
+    """Return True if a layer is behind by more than noise and half a point."""
+    return gap is not None and sum(gap) < 0 and gap[0] < -0.5
+
+
+def row(runs: Sequence[Run], layer: str, problems: Iterable[str], baseline: str) -> list[str]:
+    seconds = [run.seconds for run in runs if run.layer == layer and run.problem in problems]
     cells = [f"`{layer}`"]
     for problem in problems:
-        scores = _scores(runs, problem, layer)
-        if not scores:
-            cells.append("–")
-            continue
-        shown = f"{statistics.mean(scores.values()):.1f}"
-        gap = compare(runs, problem, layer, baseline) if layer != baseline else None
+        values = scores(runs, problem, layer).values()
+        shown = f"{np.mean([*values]):.1f}" if values else "–"
+        gap = difference(runs, problem, layer, baseline) if layer != baseline else None
         if gap is not None:
-            shown += f" ({gap.mean:+.1f} ± {gap.half:.1f})"
-        cells.append(f"**{shown}**" if gap is not None and gap.is_worse else shown)
-    seconds = [run.seconds for run in runs if run.layer == layer and run.problem in problems]
-    return [*cells, f"{statistics.mean(seconds):.1f}" if seconds else "–"]
+            shown += f" ({gap[0]:+.1f} ± {gap[1]:.1f})"
+        cells.append(f"**{shown}**" if is_worse(gap) else shown)
+    return [*cells, f"{np.mean(seconds):.1f}" if seconds else "–"]
 
 
 class SequenceNetwork(nn.Module):
@@ -213,20 +186,16 @@ def main() -> None:
         title=("Layers as replacements", "of the page"),
         only={"nargs": "+", "help": "names of layers and problems"},
     )  # fmt: skip
-    runs = finished(chosen.runs)
+    finished = Finished(chosen.runs)
+    runs = [Run(**line) for line in finished.lines]
     for seed in range(chosen.seeds):  # seed by seed, so that a stopped command has whole seeds
-        for group in GROUPS:
-            missing = {
-                (problem, layer): make
-                for problem in group.problems
-                for layer, make in (group.baselines | group.layers).items()
-                if not chosen.only or {problem, layer} & set(chosen.only)
-                if not any((r.problem, r.layer, r.seed) == (problem, layer, seed) for r in runs)
-            }
-            for (name, layer), make in missing.items():
-                runs.append(train(group, name, layer, make, seed, chosen.steps))
-                keep(runs[-1], chosen.runs)
-                print(*asdict(runs[-1]).values(), file=sys.stderr)
+        for group, name in [(each, name) for each in GROUPS for name in each.problems]:
+            for layer, make in (group.baselines | group.layers).items():
+                is_asked = not chosen.only or {name, layer} & set(chosen.only)
+                if is_asked and not any(run[:3] == (name, layer, seed) for run in runs):
+                    runs.append(train(group, name, layer, make, seed, chosen.steps))
+                    finished.add(runs[-1]._asdict())
+                    print(*runs[-1], file=sys.stderr)
     settings = f"Adam at {LR:g}, batches of {BATCH}, {UNITS} units"
     write_page(chosen, chosen.title, ABOUT.format(settings=settings), *sections(runs))
 
@@ -236,13 +205,13 @@ def sections(runs: Sequence[Run]) -> list[str]:
     for group in GROUPS:
         baseline = next(iter(group.baselines))
         names = [n for n in (*group.baselines, *group.layers) if any(r.layer == n for r in runs)]
-        rows = [_row(runs, layer, [*group.problems], baseline) for layer in names]
         titles = {name: problem.title for name, problem in group.problems.items()}
+        rows = [row(runs, layer, titles, baseline) for layer in names]
         head = [f"{seeds} seeds", *titles.values(), "CPU s"]
         parts += [f"## {group.title}\n\n{table(head, rows)}"] if rows else []
         for layer in group.layers:
-            gaps = {p: compare(runs, p, layer, baseline) for p in titles}
-            worse += [f"{layer} on {titles[p]}" for p, gap in gaps.items() if gap and gap.is_worse]
+            gaps = {p: difference(runs, p, layer, baseline) for p in titles}
+            worse += [f"{layer} on {titles[p]}" for p, gap in gaps.items() if is_worse(gap)]
             compared += sum(gap is not None for gap in gaps.values())
     listed = f": {'; '.join(worse)}" if worse else ""
     return [*parts, f"Worse beyond noise in {len(worse)} of {compared} comparisons{listed}."]
@@ -263,14 +232,14 @@ def train(group: Group, name: str, layer: str, make: Layer, seed: int, fraction:
     features = x.shape[-1] if isinstance(x, Tensor) else x[0].shape[-1]
     network = group.network(problem, make, features)
     optimizer = torch.optim.Adam(network.parameters(), LR)
-    start = time.process_time()
-    for _ in range(max(1, round(fraction * problem.steps))):
-        rows = torch.randint(0, len(training.targets), (BATCH,), generator=batches)
-        inputs, targets = training.rows(rows)
-        optimizer.zero_grad()
-        loss(problem, network(inputs), targets).backward()
-        optimizer.step()
-    seconds = time.process_time() - start
+
+    def steps() -> None:
+        for _ in range(max(1, round(fraction * problem.steps))):
+            rows = torch.randint(0, len(training.targets), (BATCH,), generator=batches)
+            inputs, targets = training.rows(rows)
+            descend(optimizer, lambda: loss(problem, network(inputs), targets))  # noqa: B023
+
+    _, seconds = cpu(steps)
     return Run(name, layer, seed, score(problem, network.eval(), test), round(seconds, 2))
 
 
@@ -289,19 +258,6 @@ def score(problem: Problem, network: nn.Module, test: Examples) -> float:
     if problem.classes:
         return 100 * float((outputs.argmax(1) == targets).double().mean())
     return 100 - 100 * float(F.mse_loss(outputs[:, 0], targets) / targets.var())
-
-
-def finished(path: Path) -> list[Run]:
-    """Return the runs of a file, without a line that was not written to its end."""
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    return [Run(**json.loads(line)) for line in lines if line.endswith("}")]
-
-
-def keep(run: Run, path: Path) -> None:
-    """Append a run to a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write("\n" + json.dumps(asdict(run)))  # not on the same line as a partial one
 
 
 if __name__ == "__main__":

@@ -24,15 +24,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.model_selection import ShuffleSplit, cross_val_score, train_test_split
+from sklearn.model_selection import ShuffleSplit, cross_val_score
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
-from learned_activations import SplineLayer
+from learned_activations import SplineLayer, digits, train
 from report import mean_of, options, table, write_page
 from representer import nn as rnn
 from representer.nn.activation.kernel_dag import b_splines
@@ -51,7 +51,7 @@ than 2³¹ products, where the values of splines and bells at all centers do not
 WIDTHS, CENTERS, ROWS = (8, 64, 256, 1024), (8, 32), (1, 64, 1024, 4096)
 LARGE, MOST = 1 << 27, 1 << 31  # rows * inputs * outputs * centers
 FEW = 3  # rounds of a large case
-PEERS = ("splines", "bells")
+UNIT, PEERS = "linear, SiLU", ("splines", "bells")
 
 
 class Bells(nn.Module):
@@ -74,7 +74,7 @@ class Bells(nn.Module):
 def layers(width: int, count: int) -> dict[str, nn.Module]:
     """Return the layers to compare by name, the unit first."""
     return {
-        "linear, SiLU": nn.Sequential(nn.Linear(width, width), nn.SiLU()),
+        UNIT: nn.Sequential(nn.Linear(width, width), nn.SiLU()),
         "KernelLinear": rnn.KernelLinear(width, width, count),
         'KernelLinear, "cubic"': rnn.KernelLinear(width, width, count, "cubic"),
         "splines": SplineLayer(width, width, grid=count - 3),
@@ -116,15 +116,12 @@ def speed(repeats: int) -> str:
         run = [Candidate(name, partial(both_ways, layer, x, grad)) for name, layer in timed.items()]
         turns = FEW if work > LARGE else repeats
         rounds = interleave(run, time.process_time, turns, turns)
-        unit = rounds.spread("linear, SiLU").median
+        unit = rounds.spread(UNIT).median
         sizes = {name: kept_bytes(layer, x) for name, layer in timed.items()}
         cells = [
-            f"{1 / rounds.ratio('linear, SiLU', name).median:.1f}; "
-            f"{sizes[name] / sizes['linear, SiLU']:.1f}"
-            if name in timed
-            else "-"
-            for name in names
-        ]
+            f"{1 / rounds.ratio(UNIT, name).median:.1f}; {sizes[name] / sizes[UNIT]:.1f}"
+            if name in timed else "-" for name in names
+        ]  # fmt: skip
         is_beside = "splines" in timed
         gain = f"{rounds.ratio('splines', 'KernelLinear').median:.1f}" if is_beside else "-"
         body.append([width, count, rows, f"{1e3 * unit:.2f}", *cells, gain])
@@ -167,8 +164,12 @@ def minimized(network: rnn.KAN, x: Tensor, y: Tensor) -> float:
         return value
 
     optimizer.step(loss)
-    with torch.no_grad():
-        return (network(x) - y).square().mean().sqrt().item()
+    return rmse(network, x, y)
+
+
+@torch.no_grad()
+def rmse(network: nn.Module, x: Tensor, y: Tensor) -> float:
+    return (network(x) - y).square().mean().sqrt().item()
 
 
 def fitted(inputs: int, hidden: list[int], function: Callable[[Tensor], Tensor]) -> list[str]:
@@ -188,8 +189,7 @@ def fitted(inputs: int, hidden: list[int], function: Callable[[Tensor], Tensor])
     for count in GRIDS[1:]:
         network.refine(count)
         minimized(network, x, y)
-        with torch.no_grad():
-            error = (network(x_test) - y_test).square().mean().sqrt().item()
+        error = rmse(network, x_test, y_test)
         if error <= 1e-3:
             break
     seconds = time.process_time() - started
@@ -272,12 +272,6 @@ def spirals(seed: int) -> tuple[Tensor, Tensor]:
     return torch.tensor(points, dtype=torch.float32), torch.arange(2).repeat_interleave(200)
 
 
-def digits(seed: int) -> tuple[Tensor, Tensor]:
-    """Return the digits ``(1797, 64)`` and their class."""
-    data = load_digits()
-    return torch.tensor(data.data, dtype=torch.float32) / 8 - 1, torch.tensor(data.target)
-
-
 MODELS: dict[str, Callable[[int, int], nn.Module]] = {
     "KAN (KernelLinear)": lambda i, o: rnn.KAN([i, 16, o], 8),
     'KAN, "cubic"': lambda i, o: rnn.KAN([i, 16, o], 8, "cubic"),
@@ -291,22 +285,6 @@ MODELS: dict[str, Callable[[int, int], nn.Module]] = {
 }
 
 
-def trained(make: Callable[[], nn.Module], x: Tensor, y: Tensor, seed: int, epochs: int) -> float:
-    """Return the test accuracy in percent on a quarter of the data, after the last epoch."""
-    split = train_test_split(x, y, test_size=0.25, random_state=seed, stratify=y.numpy())
-    x, x_test, y, y_test = split
-    torch.manual_seed(seed)
-    model = make()
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for _ in range(epochs):
-        for rows in torch.randperm(len(x)).split(32):
-            optimizer.zero_grad()
-            F.cross_entropy(model(x[rows]), y[rows]).backward()
-            optimizer.step()
-    with torch.no_grad():
-        return 100 * float((model(x_test).argmax(1) == y_test).double().mean())
-
-
 def classes(seeds: int) -> str:
     """Return the table of accuracies."""
     body = []
@@ -316,7 +294,8 @@ def classes(seeds: int) -> str:
             scores = []
             for seed in range(seeds):
                 x, y = data(seed)
-                scores.append(trained(partial(make, x.shape[1], outputs), x, y, seed, epochs))
+                model = partial(make, x.shape[1], outputs)
+                scores.append(train(model, (x, y), seed, epochs, 5e-3).accuracy)
             row.append(mean_of(scores, 2))
         body.append(row)
     return (
@@ -344,16 +323,13 @@ def regression() -> str:
     models = {
         "gradient boosting": HistGradientBoostingRegressor(random_state=0),
         "MLP": MLPRegressor(
-            hidden_layer_sizes=(64,),
-            early_stopping=True,
-            max_iter=500,
-            learning_rate_init=5e-3,
+            hidden_layer_sizes=(64,), early_stopping=True, max_iter=500, learning_rate_init=5e-3,
             random_state=0,
         ),
         "KAN (KernelLinear)": net(rnn.KAN, sizes=sizes),
         'KAN, "cubic"': net(rnn.KAN, sizes=sizes, green="cubic"),
         "KAN of splines": net(partial(MODELS["KAN of splines"], sizes[0], 1)),
-    }
+    }  # fmt: skip
     splits = ShuffleSplit(5, test_size=0.2, random_state=0)
     body = []
     for name, model in models.items():
@@ -375,12 +351,10 @@ def regression() -> str:
 
 PARTS: dict[str, Callable[[argparse.Namespace], str]] = {
     "speed": lambda chosen: speed(chosen.repeats),
-    "formulas": lambda chosen: formulas(),
-    "bounds": lambda chosen: bounds(),
-    "conversions": lambda chosen: conversions(),
-    "classes": lambda chosen: classes(chosen.seeds),
-    "regression": lambda chosen: regression(),
-}
+    "formulas": lambda _: formulas(), "bounds": lambda _: bounds(),
+    "conversions": lambda _: conversions(), "classes": lambda chosen: classes(chosen.seeds),
+    "regression": lambda _: regression(),
+}  # fmt: skip
 TITLES = {
     "speed": "Time and memory of functions on every edge",
     "regression": "Functions on every edge for a regression table",

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import json
 import lzma
-import subprocess
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from report import apart, options, table, write_page
+from report import apart, elsewhere, options, table, write_page
 from representer.data.signals import Recordings, read_recordings
 from representer.estimators import SignalClassifier
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer_papers.rkm2019.lfp import SIGNAL_SETS
+from timing import cpu
 
 NAMES = {
     "arithmetic": "mental arithmetic", "condition": "alcoholism, condition",
@@ -52,9 +52,9 @@ that its figures there may be too high. Seconds are CPU time of one group, on on
 subject's windows resemble each other, so that intervals are those of Student's t over the
 groups."""
 _PYRIEMANN = """
-import json, sys, time, warnings
+import json, time, warnings
+from functools import cache
 warnings.filterwarnings("ignore")
-import numpy as np
 from scipy.signal import butter, sosfiltfilt
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -62,46 +62,40 @@ from sklearn.preprocessing import StandardScaler
 from pyriemann.estimation import Covariances
 from pyriemann.transfer import TLCenter, encode_domains
 from pyriemann.utils.tangentspace import tangent_space
-given, tests = np.load(sys.argv[1]), json.load(open(sys.argv[2]))
 X, y, groups, rate = given["X"], given["y"], given["groups"], float(given["rate"])
-started = time.process_time()
-bands = [band for band in ((1, 4), (4, 8), (8, 13), (13, 30), (30, 45)) if band[0] < rate / 2]
+last = time.process_time()
 C = []
-for low, high in bands:
-    sos = butter(4, [low, min(high, rate / 2 - 1)], "bandpass", fs=rate, output="sos")
-    C.append(Covariances("oas").fit_transform(sosfiltfilt(sos, X, axis=-1)))
-known = {}
+for low, high in ((1, 4), (4, 8), (8, 13), (13, 30), (30, 45)):
+    if low < rate / 2:
+        sos = butter(4, [low, min(high, rate / 2 - 1)], "bandpass", fs=rate, output="sos")
+        C.append(Covariances("oas").fit_transform(sosfiltfilt(sos, X, axis=-1)))
+@cache
 def of_subject(rows, group):
-    key = group, rows.tobytes()
-    if key not in known:
-        parts = []
-        for covariances in C:  # without classes: those of a domain alone
-            own = covariances[rows]
-            _, domains = encode_domains(own, y[rows], groups[rows])
-            moved = TLCenter(group, metric="logeuclid").fit_transform(own, domains)
-            parts.append(tangent_space(moved, np.eye(moved.shape[1])))
-        known[key] = np.hstack(parts)
-    return known[key]
+    rows, parts = np.array(rows), []
+    for covariances in C:  # without classes: those of a domain alone
+        _, domains = encode_domains(covariances[rows], y[rows], groups[rows])
+        center = TLCenter(group, metric="logeuclid")
+        moved = center.fit_transform(covariances[rows], domains)
+        parts.append(tangent_space(moved, np.eye(moved.shape[1])))
+    return np.hstack(parts)
 def features(rows):
-    result = None
+    of_rows = [None] * len(rows)
     for group in np.unique(groups[rows]):
-        at = np.flatnonzero(groups[rows] == group)
-        own = of_subject(rows[at], group)
-        result = np.empty((len(rows), own.shape[1])) if result is None else result
-        result[at] = own
-    return result
-found, last = [], started
-for number, (train, streams) in enumerate(tests):
-    train, right = np.array(train), []
+        chosen = np.flatnonzero(groups[rows] == group)
+        for k, values in zip(chosen, of_subject(tuple(rows[chosen].tolist()), group)):
+            of_rows[k] = values
+    return np.array(of_rows)
+result = []
+for number, (train, streams) in enumerate(json.loads(str(given["tests"]))):
+    train = np.array(train)
     A = features(train)
     link = LogisticRegression(C=0.1 * 500 / A.shape[1], max_iter=1000)
     model = make_pipeline(StandardScaler(), link).fit(A, y[train])
-    for rows in map(np.array, streams):
-        right.append(100 * float((model.predict(features(rows)) == y[rows]).mean()))
-    found.append([*right, time.process_time() - last])
+    right = [100 * float((model.predict(features(rows)) == y[rows]).mean())
+             for rows in map(np.array, streams)]
+    result.append([*right, time.process_time() - last])
     last = time.process_time()
-    print("TLCenter", number, found[-1], flush=True)
-json.dump(found, open(sys.argv[3], "w"))
+    print("TLCenter", number, result[-1], flush=True)
 """
 
 
@@ -148,7 +142,7 @@ def folds_of(read: Recordings) -> list[tuple[np.ndarray, list[np.ndarray]]]:
     return result
 
 
-def measured(name: str, data: Path, python: str | None) -> dict[str, np.ndarray]:
+def measured(name: str, data: Path, python: str | None) -> dict[str, list[list[float]]]:
     """Return accuracies of the streams and CPU seconds ``(groups, streams + 1)``, by method."""
     read = recordings_of(name, data)
     X, y, groups = np.asarray(read.signals, np.float32), read.labels, read.subjects
@@ -156,43 +150,34 @@ def measured(name: str, data: Path, python: str | None) -> dict[str, np.ndarray]
     tests, found = folds_of(read), defaultdict[str, list[Any]](list)
     for train, streams in tests:
         for key in (PLAIN, OURS):
-            started = time.process_time()
-            recenter = "subject" if key == OURS else None
             model = SignalClassifier(
                 sampling_rate=read.sampling_rate, answer="kernel", valid_fraction=0,
-                recenter=recenter, random_state=0, verbose=0, n_jobs=1,
+                recenter="subject" if key == OURS else None, random_state=0, verbose=0, n_jobs=1,
             )  # fmt: skip
-            model.fit(X[train], y[train], groups=groups[train])
-            right = [
-                100 * model.score(X[rows], y[rows], groups=groups[rows] if recenter else None)
+            fitted, seconds = cpu(model.fit, X[train], y[train], groups=groups[train])
+            tested = [
+                cpu(fitted.score, X[rows], y[rows], groups=groups[rows] if key == OURS else None)
                 for rows in streams
             ]
-            found[key].append([*right, time.process_time() - started])
+            found[key].append(figures_of(tested, seconds))
             print(name, key, np.round(found[key][-1], 1), flush=True)
-        started = time.process_time()
         kernel = CrossSpectralKernel(read.sampling_rate, views=("power",))
-        A = kernel.fit_transform(X[train])
-        linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(A, y[train])
-        right = [100 * linear.score(kernel.transform(X[rows]), y[rows]) for rows in streams]
-        found[BASELINE].append([*right, time.process_time() - started])
+        linear = make_pipeline(kernel, StandardScaler(), LogisticRegression(max_iter=1000))
+        fitted, seconds = cpu(linear.fit, X[train], y[train])
+        tested = [cpu(fitted.score, X[rows], y[rows]) for rows in streams]
+        found[BASELINE].append(figures_of(tested, seconds))
     if python:
-        found[CENTERED] = of_pyriemann(python, X, y, groups, read.sampling_rate, tests)
-    return {key: np.array(own) for key, own in found.items()}
-
-
-def of_pyriemann(
-    python: str, X: np.ndarray, y: np.ndarray, groups: np.ndarray, rate: float, tests: Sequence[Any]
-) -> list[Any]:
-    """Return the figures of pyRiemann, in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        given, result = Path(folder, "given.npz"), Path(folder, "result.json")
-        np.savez(given, X=X.astype(float), y=y, groups=groups, rate=rate)
         rows = [(train.tolist(), [own.tolist() for own in streams]) for train, streams in tests]
-        asked = Path(folder, "tests.json")
-        asked.write_text(json.dumps(rows))
-        command = [python, "-c", _PYRIEMANN, str(given), str(asked), str(result)]
-        subprocess.run(command, check=True)
-        return json.loads(result.read_text())
+        found[CENTERED] = elsewhere(
+            python, _PYRIEMANN, X=X.astype(float), y=y, groups=groups, rate=read.sampling_rate,
+            tests=json.dumps(rows),
+        )  # fmt: skip
+    return {key: np.array(own).tolist() for key, own in found.items()}
+
+
+def figures_of(tested: Sequence[tuple[float, float]], seconds: float) -> list[float]:
+    """Return the accuracies of streams in percent, and the seconds of training and of these."""
+    return [*(100 * right for right, _ in tested), seconds + sum(more for _, more in tested)]
 
 
 def main() -> None:
@@ -202,11 +187,7 @@ def main() -> None:
                      is_kept=True)  # fmt: skip
     found = {}
     for name in chosen.sets.split(","):
-
-        def make(name: str = name) -> dict[str, Any]:
-            own = measured(name, chosen.data, chosen.pyriemann)
-            return {key: figures.tolist() for key, figures in own.items()}
-
+        make = partial(measured, name, chosen.data, chosen.pyriemann)
         if (figures := chosen.kept(f"eeg-{name}", make)) is not None:
             found[name] = {key: np.array(rows) for key, rows in figures.items()}
     accuracy, paired = [], []

@@ -11,9 +11,9 @@ written to the work folder once, so that the command can be repeated until the p
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Container, Sequence
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from report import apart as difference
 from report import mean_of, options, table, write_page
 from representer.estimators import GraphClassifier
 from representer.estimators.graph_inputs import GraphInputs, PlainGraph
+from timing import cpu, descend
 
 FILES = {"NCI1": "NCI1", "PROTEINS": "PROTEINS_full", "IMDB-BINARY": "IMDB-BINARY"}
 ABOUT = """\
@@ -114,15 +115,12 @@ def accuracy(predicted: Any, part: Part) -> float:
 
 
 def by_estimator(fold: Fold, **options: Any) -> dict[str, float]:
-    """Return the test accuracy of an estimator and of its parts, and seconds."""
+    """Return the test accuracy of an estimator and of its parts."""
     model = GraphClassifier(random_state=0, verbose=0, n_jobs=1, **options)
-    started = time.process_time()
     model.fit(fold.train.graphs, fold.train.labels, validation=tuple(fold.valid))
-    seconds, answer = time.process_time() - started, model.answer
-    if answer != "both":
-        return {answer: accuracy(model.predict(fold.test.graphs), fold.test), "seconds": seconds}
-    parts = {name: model.part(name).predict(fold.test.graphs) for name in COLUMNS[:3]}
-    return {name: accuracy(own, fold.test) for name, own in parts.items()} | {"seconds": seconds}
+    names = COLUMNS[:3] if model.answer == "both" else (model.answer,)
+    parts = {name: model.part(name).predict(fold.test.graphs) for name in names}
+    return {name: accuracy(predicted, fold.test) for name, predicted in parts.items()}
 
 
 def by_counts(fold: Fold) -> dict[str, float]:
@@ -130,32 +128,24 @@ def by_counts(fold: Fold) -> dict[str, float]:
     from sklearn.metrics import log_loss
     from sklearn.neural_network import MLPClassifier
 
-    started = time.process_time()
     inputs, names = GraphInputs.find(fold.train.graphs), np.unique(fold.train.labels)
     train, valid, test = (
         np.stack([inputs.nodes.columns(one.x).sum(0).numpy() for one in inputs.encode(part.graphs)])
         for part in fold
     )
     found = []
-    for width in (32, 128):
-        for penalty in (1e-4, 1e-2):
-            model = MLPClassifier(width, alpha=penalty, random_state=0)
-            for _ in range(40):  # five epochs each
-                for _ in range(5):
-                    model.partial_fit(train, fold.train.labels, classes=names)
-                now = log_loss(fold.valid.labels, model.predict_proba(valid), labels=names)
-                found.append((now, accuracy(model.predict(test), fold.test)))
-    best = min(found, key=lambda pair: pair[0])
-    return {"counts": best[1], "seconds": time.process_time() - started}
+    for width, penalty in product((32, 128), (1e-4, 1e-2)):
+        model = MLPClassifier(width, alpha=penalty, random_state=0)
+        for _ in range(40):  # five epochs each
+            for _ in range(5):
+                model.partial_fit(train, fold.train.labels, classes=names)
+            now = log_loss(fold.valid.labels, model.predict_proba(valid), labels=names)
+            found.append((now, accuracy(model.predict(test), fold.test)))
+    return {"counts": min(found, key=lambda pair: pair[0])[1]}
 
 
 class Gin(nn.Module):
-    """GIN as the authors of the comparison wrote it, with sums over the nodes.
-
-    Args:
-        features: Of a node.
-        classes: Number of classes.
-    """
+    """GIN as the authors of the comparison wrote it, with sums over the nodes."""
 
     def __init__(self, features: int, classes: int, width: int = 64, layers: int = 4) -> None:
         super().__init__()
@@ -188,7 +178,6 @@ class Gin(nn.Module):
 
 def by_gin(fold: Fold) -> dict[str, float]:
     """Return the test accuracy of GIN after the epoch with the best validation accuracy."""
-    started = time.process_time()
     torch.manual_seed(0)
     names, inputs = np.unique(fold.train.labels), GraphInputs.find(fold.train.graphs)
     parts = [inputs.encode(part.graphs) for part in fold]
@@ -211,14 +200,12 @@ def by_gin(fold: Fold) -> dict[str, float]:
     for _ in range(EPOCHS):
         model.train()
         for rows in torch.randperm(len(targets)).split(128):
-            loss = cross_entropy(outputs([parts[0][i] for i in rows.tolist()]), targets[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            batch = [parts[0][i] for i in rows.tolist()]
+            descend(optimizer, lambda: cross_entropy(outputs(batch), targets[rows]))  # noqa: B023
         schedule.step()
         if (now := tested(1)) >= best[0]:
             best = now, tested(2)
-    return {"GIN": best[1], "seconds": time.process_time() - started}
+    return {"GIN": best[1]}
 
 
 RUNS: dict[str, Callable[[Fold], dict[str, float]]] = {
@@ -230,9 +217,12 @@ RUNS: dict[str, Callable[[Fold], dict[str, float]]] = {
 }
 
 
-def ablated(fold: Fold, options: dict[str, Any]) -> dict[str, float]:
-    """Return the test accuracy of the network with some options, after a few epochs."""
-    return by_estimator(fold, answer="network", **{"epochs": ABLATION_EPOCHS} | options)
+ABLATED: dict[str, Callable[[Fold], dict[str, float]]] = {
+    f"ablation-{what}": partial(
+        by_estimator, answer="network", **{"epochs": ABLATION_EPOCHS} | changes
+    )
+    for what, changes in ABLATION.items()
+}
 
 
 def shown(values: Sequence[float]) -> str:
@@ -249,12 +239,17 @@ Figures = dict[str, dict[int, dict[str, float]]]  # by run and fold
 def column(found: Figures, name: str) -> dict[int, float]:
     """Return the accuracy of a column by fold; the kernel is in two runs."""
     runs = ("both", "kernel") if name in COLUMNS[:3] else (name,)
-    key = "network" if name == "before" else name
+    key = "network" if name not in COLUMNS or name == "before" else name
     return {fold: own[key] for run in runs[::-1] for fold, own in found.get(run, {}).items()
             if key in own}  # fmt: skip
 
 
-def page(found: dict[str, Figures], ablation: dict[str, dict[int, dict[str, float]]]) -> list[str]:
+def gaps(first: dict[int, float], second: dict[int, float]) -> list[float]:
+    """Return the differences over the folds that both have."""
+    return [first[fold] - second[fold] for fold in sorted(first.keys() & second.keys())]
+
+
+def page(found: dict[str, Figures], ablation: Figures) -> list[str]:
     """Return the tables."""
     rows, apart = [], []
     for name, own in found.items():
@@ -262,41 +257,39 @@ def page(found: dict[str, Figures], ablation: dict[str, dict[int, dict[str, floa
         rows.append([name, *(shown([*by_fold[one].values()]) for one in COLUMNS)])
         for first, second in (("kernel", "GIN"), ("network", "GIN"), ("network", "before"),
                               ("kernel", "counts"), ("network", "kernel")):  # fmt: skip
-            folds = sorted(by_fold[first].keys() & by_fold[second].keys())
-            if len(folds) > 2:
-                both = ([by_fold[run][k] for k in folds] for run in (first, second))
-                mean, ends = difference(*both, 1)
-                apart.append([name, f"{first} − {second}", f"{mean} ({ends})", str(len(folds))])
-    about = (
-        "Test accuracy in %, mean over folds ± half the interval of 95 % (number of folds). A dash "
-        "is not measured; a mean of one or two folds has no interval, and decides nothing."
-    )
-    lines = ["## Accuracy", about, table(["set", *COLUMNS], rows)]
-    lines += ["## Paired differences", "In points, over the folds that both have, 95 % intervals.",
-              table(["set", "difference", "points", "folds"], apart, 2)]  # fmt: skip
-    methods = [*PUBLISHED["NCI1"]]
-    rows = [[name, *(f"{mean} ± {std}" for mean, std in PUBLISHED[name].values())]
-            for name in found if name in PUBLISHED]  # fmt: skip
-    lines += ["## Published by the same splits", table(["set", *methods], rows)]
+            differences = gaps(by_fold[first], by_fold[second])
+            if len(differences) > 2:
+                mean, ends = difference(differences, 0, 1)
+                apart.append([name, f"{first} − {second}", f"{mean} ({ends})", len(differences)])
+    published = [[name, *(f"{mean} ± {std}" for mean, std in PUBLISHED[name].values())]
+                 for name in found if name in PUBLISHED]  # fmt: skip
     runs = [run for run in RUNS if any(run in own for own in found.values())]
-    rows = [[name, *(seconds(own.get(run, {})) for run in runs)] for name, own in found.items()]
-    about = "CPU seconds of a fit, mean; *both* trains kernel and network, on a machine at work."
-    lines += ["## Time", about, table(["set", *runs], rows)]
-    if not ablation:
-        return lines
-    first = ablation.get("the defaults", {})
-    rows = []
-    for what, own in ablation.items():
-        folds = sorted(own.keys() & first.keys())
-        change = np.mean([own[k]["network"] - first[k]["network"] for k in folds] or [np.nan])
-        values = [figures["network"] for figures in own.values()]
-        rows.append([what, shown(values), f"{change:+.1f}", seconds(own)])
+    times = [[name, *(seconds(own.get(run, {})) for run in runs)] for name, own in found.items()]
+    lines = [
+        "## Accuracy",
+        "Test accuracy in %, mean over folds ± half the interval of 95 % (number of folds). A dash "
+        "is not measured; a mean of one or two folds has no interval, and decides nothing.",
+        table(["set", *COLUMNS], rows),
+        "## Paired differences", "In points, over the folds that both have, 95 % intervals.",
+        table(["set", "difference", "points", "folds"], apart, 2),
+        "## Published by the same splits", table(["set", *PUBLISHED["NCI1"]], published),
+        "## Time",
+        "CPU seconds of a fit, mean; *both* trains kernel and network, on a machine at work.",
+        table(["set", *runs], times),
+    ]  # fmt: skip
+    rows, first = [], column(ablation, "ablation-the defaults")
+    for run, of_folds in ablation.items():
+        own = column(ablation, run)
+        change = np.mean(gaps(own, first) or [np.nan])
+        what = run.removeprefix("ablation-")
+        rows.append([what, shown([*own.values()]), f"{change:+.1f}", seconds(of_folds)])
     about = (
         f"The network on NCI1 after {ABLATION_EPOCHS} epochs instead of 15, one seed; each row has "
         "the defaults but for what it names."
     )
     head = ["network", "accuracy", "change, points", "CPU seconds"]
-    return [*lines, "## Why the network lost to the kernel", about, table(head, rows)]
+    why = ["## Why the network lost to the kernel", about, table(head, rows)]
+    return [*lines, *(why if ablation else [])]
 
 
 def seconds(own: dict[int, dict[str, float]]) -> str:
@@ -313,27 +306,24 @@ def main() -> None:
         ablation=(3, "number of its folds to fit"), is_kept=True,
     )  # fmt: skip
 
-    def figures(name: str, number: int, run: str, fit: Callable[[Fold], Any], most: int) -> Any:
-        def make() -> Any:
-            return fit(fold_of(chosen.data, chosen.splits, name, number))
+    def fitted(name: str, fits: dict[str, Any], asked: Container[str], most: int) -> Figures:
+        results: Figures = {}
+        for number, (run, fit) in product(range(10), fits.items()):
 
-        is_asked = chosen.first <= number < most
-        return chosen.kept(f"{name}.{run}.{number}", make, is_asked=is_asked)
+            def make(number: int = number, fit: Any = fit) -> dict[str, float]:
+                fold = fold_of(chosen.data, chosen.splits, name, number)
+                figures, taken = cpu(fit, fold)
+                return figures | {"seconds": taken}
 
-    ablation: dict[str, dict[int, dict[str, float]]] = {}
-    for number in range(10):
-        for what, changes in ABLATION.items():
-            own = figures("NCI1", number, f"ablation-{what}", lambda fold, changes=changes:
-                          ablated(fold, changes), chosen.ablation)  # fmt: skip
-            if own:
-                ablation.setdefault(what, {})[number] = own
-    found: dict[str, Figures] = {}
-    for name in chosen.sets.split(","):
-        for run, fit in RUNS.items():
-            for number in range(10):
-                most = chosen.folds if run in chosen.runs.split(",") else 0
-                if own := figures(name, number, run, fit, most):
-                    found.setdefault(name, {}).setdefault(run, {})[number] = own
+            is_asked = run in asked and chosen.first <= number < most
+            if figures := chosen.kept(f"{name}.{run}.{number}", make, is_asked=is_asked):
+                results.setdefault(run, {})[number] = figures
+        return results
+
+    ablation = fitted("NCI1", ABLATED, ABLATED, chosen.ablation)
+    asked = chosen.runs.split(",")
+    found = {name: fitted(name, RUNS, asked, chosen.folds) for name in chosen.sets.split(",")}
+    found = {name: own for name, own in found.items() if own}
     about = ABOUT.format(epochs=EPOCHS)
     write_page(chosen, "Graphs by a fair protocol", about, *page(found, ablation))
 

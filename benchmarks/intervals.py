@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -45,151 +45,119 @@ interval of an accuracy keeps its 5 % in the mean over accuracies, not for each 
 POWERS = "The share in which the model with the larger errors is called behind."
 
 Bounds = tuple[float, float]
-Draw = Callable[[Generator, int], tuple[Bounds, float]]
+Draw = Callable[[Generator, int], tuple[Bounds, float]]  # an interval, and the true value
+Item = Callable[[Generator, int], np.ndarray]  # answers or errors of a model on so many objects
 
 
-def classes(right: float, shared: float) -> Draw:
+def right(share: float) -> Item:
+    return lambda rng, n: rng.random(n) < share
+
+
+def laplace(rng: Generator, n: int) -> np.ndarray:
+    return rng.laplace(scale=0.5**0.5, size=n)  # of variance 1, as all errors here
+
+
+def heavy(rng: Generator, n: int) -> np.ndarray:
+    return rng.standard_t(5, size=n) * 0.6**0.5
+
+
+def rare(rng: Generator, n: int, share: float = 0.1, size: float = 3) -> np.ndarray:
+    """Return errors of which a share is several times as large."""
+    large = np.where(rng.random(n) < share, size, 1)
+    return rng.standard_normal(n) * large / (1 - share + share * size**2) ** 0.5
+
+
+def signs(rng: Generator, n: int) -> np.ndarray:
+    return rng.choice([-1.0, 1.0], size=n)
+
+
+normal: Item = Generator.standard_normal
+very_rare: Item = partial(rare, share=0.05, size=4)
+ANSWERS: dict[str, Item] = {"accuracy": right(0.75), "rmse": normal}
+LOSSES: dict[str, Item] = {
+    "accuracy": lambda rng, n: right(0.25)(rng, n).astype(float),
+    "rmse": lambda rng, n: normal(rng, n) ** 2,
+}
+
+
+class Groups:
+    """Groups of rows, and which rows have what their group has; half are a third as large."""
+
+    def __init__(self, rng: Generator, n: int, rows: int, alike: float) -> None:
+        sizes = np.where(np.arange(n) % 2, rows, max(1, rows // 3))
+        self.of_rows = np.repeat(np.arange(n), sizes)
+        self.is_common = rng.random(len(self.of_rows)) < alike
+        self.rng, self.count = rng, n
+
+    def item(self, item: Item) -> np.ndarray:
+        common, each = item(self.rng, self.count), item(self.rng, len(self.of_rows))
+        return np.where(self.is_common, common[self.of_rows], each)
+
+
+def answers(share: float, shared: float) -> Draw:
     """Return the difference of two models with an accuracy, of which a part is in common."""
+    item = right(share)
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
-        common, alike = rng.random(n) < right, rng.random(n) < shared
-        model, other = (np.where(alike, common, rng.random(n) < right) for _ in "ab")
+        common, alike = item(rng, n), rng.random(n) < shared
+        model, other = (np.where(alike, common, item(rng, n)) for _ in "ab")
         return paired_difference(model, other)[1:], 0.0
 
     return draw
 
 
-def errors(first: Callable[..., Any], second: Callable[..., Any], shared: float = 0.0) -> Draw:
-    """Return the difference of the RMSE of two models with the same mean square."""
+def errors(first: Item, second: Item, shared: float = 0.0, size: float = 1.0) -> Draw:
+    """Return the difference of the RMSE of two models, whose ratio is the size."""
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
         common = shared**0.5 * rng.standard_normal(n)
         model, other = (common + (1 - shared) ** 0.5 * item(rng, n) for item in (first, second))
-        return rmse_difference(np.zeros(n), model, other)[1:], 0.0
-
-    return draw
-
-
-def grouped(rows: int, alike: float) -> Callable[[Generator, int], tuple[np.ndarray, np.ndarray]]:
-    """Return the draw of the groups of rows and of a share of each row that its group has.
-
-    Half of the groups have a third of the rows.
-    """
-
-    def draw(rng: Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-        sizes = np.where(np.arange(n) % 2, rows, max(1, rows // 3))
-        groups = np.repeat(np.arange(n), sizes)
-        return groups, rng.random(len(groups)) < alike
-
-    return draw
-
-
-def classes_of_groups(rows: int, alike: float) -> Draw:
-    """Return the difference of two models with an accuracy of 0.75 on n groups of alike rows."""
-    draw_groups = grouped(rows, alike)
-
-    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
-        groups, is_common = draw_groups(rng, n)
-        model, other = (_rights(rng, groups, is_common, 0.75) for _ in "ab")
-        return paired_difference(model, other, groups)[1:], 0.0
-
-    return draw
-
-
-def errors_of_groups(rows: int, alike: float) -> Draw:
-    """Return the difference of the RMSE of two models on n groups of alike rows."""
-    draw_groups = grouped(rows, alike)
-
-    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
-        groups, is_common = draw_groups(rng, n)
-        model, other = (_errors(rng, groups, is_common) for _ in "ab")
-        return rmse_difference(np.zeros(len(groups)), model, other, groups)[1:], 0.0
-
-    return draw
-
-
-def _rights(
-    rng: Generator, groups: np.ndarray, is_common: np.ndarray, right: float
-) -> np.ndarray:  # fmt: skip
-    common, each = rng.random(groups[-1] + 1) < right, rng.random(len(groups)) < right
-    return np.where(is_common, common[groups], each)
-
-
-def _errors(rng: Generator, groups: np.ndarray, is_common: np.ndarray) -> np.ndarray:
-    common, each = rng.standard_normal(groups[-1] + 1), rng.standard_normal(len(groups))
-    return np.where(is_common, common[groups], each)
-
-
-def accuracy_of_groups(rows: int, alike: float) -> Draw:
-    """Return the interval of an accuracy, drawn from 0.5 to 1, on n groups of alike rows."""
-    draw_groups = grouped(rows, alike)
-
-    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
-        (groups, is_common), right = draw_groups(rng, n), 0.5 + rng.random() / 2
-        answers = _rights(rng, groups, is_common, right)
-        return accuracy_interval(answers, len(answers), groups)[0], right
-
-    return draw
-
-
-def rmse_of_groups(rows: int, alike: float) -> Draw:
-    """Return the interval of an RMSE on n groups of alike rows."""
-    draw_groups = grouped(rows, alike)
-
-    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
-        groups, is_common = draw_groups(rng, n)
-        own = _errors(rng, groups, is_common)
-        figures = regression_metrics(np.zeros(len(groups)), own, groups=groups)
-        return tuple(figures["rmse_interval"]), 1.0
-
-    return draw
-
-
-def splits_of_groups(metric: str, count: int, rows: int, alike: float) -> Draw:
-    """Return the difference over splits of n groups, or over seeds with a test file of them."""
-    draw_groups = grouped(rows, alike)
-
-    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
-        groups, is_common = draw_groups(rng, n)
-        losses = [
-            _rights(rng, groups, is_common, 0.25).astype(float) if metric == "accuracy"
-            else _errors(rng, groups, is_common) ** 2 for _ in "ab"
-        ]  # fmt: skip
-        results: list[dict[int, Result]] = [{}, {}]
-        for k in range(count):
-            tested = np.flatnonzero(np.isin(groups, rng.permutation(n)[: max(1, round(n / 5))]))
-            for row, item in zip(results, losses, strict=True):
-                row[k] = Result(
-                    "row", item[tested].tolist(), 1.0, len(groups) - len(tested),
-                    groups=[str(group) for group in groups[tested]],
-                )  # fmt: skip
-        return paired_interval(*results, METRICS[metric], has_fixed_test=False)[1:], 0.0
-
-    return draw
-
-
-def larger(size: float, item: Callable[..., Any], shared: float) -> Draw:
-    """Return the difference of the RMSE of a model whose errors are larger by a factor."""
-
-    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
-        common = shared**0.5 * rng.standard_normal(n)
-        model, other = (common + (1 - shared) ** 0.5 * item(rng, n) for _ in "ab")
         return rmse_difference(np.zeros(n), size * model, other)[1:], 0.0
 
     return draw
 
 
-def single(draw_errors: Callable[..., Any]) -> Draw:
-    """Return the interval of the RMSE of a model whose true one is 1."""
-    return lambda rng, n: (
-        tuple(regression_metrics(np.zeros(n), draw_errors(rng, n))["rmse_interval"]), 1.0
-    )  # fmt: skip
+def grouped(metric: str, alike: float) -> Draw:
+    """Return the difference of two models on n groups of alike rows."""
+
+    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
+        groups = Groups(rng, n, 10, alike)
+        pair = [groups.item(ANSWERS[metric]) for _ in "ab"]
+        if metric == "accuracy":
+            return paired_difference(*pair, groups.of_rows)[1:], 0.0
+        return rmse_difference(np.zeros(len(pair[0])), *pair, groups.of_rows)[1:], 0.0
+
+    return draw
 
 
 def accuracy(rng: Generator, n: int) -> tuple[Bounds, float]:
     """Return the interval of an accuracy, drawn from 0.5 to 1."""
-    right = 0.5 + rng.random() / 2
-    return wilson_interval(int(rng.binomial(n, right)), n), right
+    share = 0.5 + rng.random() / 2
+    return wilson_interval(int(rng.binomial(n, share)), n), share
+
+
+def grouped_accuracy(alike: float) -> Draw:
+    """Return the same on n groups of alike rows."""
+
+    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
+        groups, share = Groups(rng, n, 10, alike), 0.5 + rng.random() / 2
+        item = groups.item(right(share))
+        return accuracy_interval(item, len(item), groups.of_rows)[0], share
+
+    return draw
+
+
+def rmse(draw_errors: Item, alike: float | None = None) -> Draw:
+    """Return the interval of an RMSE of 1, of errors or of n groups of alike ones."""
+
+    def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
+        groups = None if alike is None else Groups(rng, n, 10, alike)
+        item = groups.item(draw_errors) if groups else draw_errors(rng, n)
+        of_rows = groups.of_rows if groups else None
+        figures = regression_metrics(np.zeros(len(item)), item, groups=of_rows)
+        return tuple(figures["rmse_interval"]), 1.0
+
+    return draw
 
 
 def lines(rng: Generator, n: int) -> tuple[Bounds, float]:
@@ -206,27 +174,29 @@ def subjects(windows: int) -> Draw:
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
         chance = rng.beta(6, 3, n)
-        model, other = (
-            {str(k): float(item) / windows for k, item in enumerate(rng.binomial(windows, chance))}
-            for _ in "ab"
-        )
-        low, high = paired_over_subjects(model, other)["interval"]
+        pair = [rng.binomial(windows, chance) / windows for _ in "ab"]
+        named = [{str(k): float(own) for k, own in enumerate(of_model)} for of_model in pair]
+        low, high = paired_over_subjects(*named)["interval"]
         return (low, high), 0.0
 
     return draw
 
 
-def splits(metric: str, count: int) -> Draw:
-    """Return the difference over random splits of n objects into 80 and 20 %."""
+def splits(metric: str, count: int, alike: float | None = None) -> Draw:
+    """Return the difference over random splits of n objects, or groups, into 80 and 20 %."""
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
-        tested = max(1, round(n / 5))
-        losses = _losses(rng, metric, n)
+        groups = None if alike is None else Groups(rng, n, 10, alike)
+        losses = [groups.item(LOSSES[metric]) if groups else LOSSES[metric](rng, n) for _ in "ab"]
         rows: list[dict[int, Result]] = [{}, {}]
         for k in range(count):
-            tested_rows = rng.permutation(n)[:tested]
+            tested, names = rng.permutation(n)[: max(1, round(n / 5))], None
+            if groups:
+                tested = np.flatnonzero(np.isin(groups.of_rows, tested))
+                names = groups.of_rows[tested].astype(str).tolist()
             for row, item in zip(rows, losses, strict=True):
-                row[k] = Result("row", item[tested_rows].tolist(), 1.0, n - tested)
+                rest = len(item) - len(tested)
+                row[k] = Result("row", item[tested].tolist(), 1.0, rest, groups=names)
         return paired_interval(*rows, METRICS[metric], has_fixed_test=False)[1:], 0.0
 
     return draw
@@ -236,60 +206,26 @@ def seeds(metric: str) -> Draw:
     """Return the difference over five seeds that are tested on the same n objects."""
 
     def draw(rng: Generator, n: int) -> tuple[Bounds, float]:
+        def pair() -> list[np.ndarray]:
+            return [LOSSES[metric](rng, n) for _ in "ab"]
+
         rows = []
-        for item in _losses(rng, metric, n):
-            changed = [
-                np.where(rng.random(n) < 0.1, _losses(rng, metric, n)[0], item) for _ in "abcde"
-            ]
+        for item in pair():
+            changed = [np.where(rng.random(n) < 0.1, pair()[0], item) for _ in range(5)]
             rows.append(
-                {k: Result("row", model.tolist(), 1.0, 4 * n) for k, model in enumerate(changed)}
+                {k: Result("row", own.tolist(), 1.0, 4 * n) for k, own in enumerate(changed)}
             )
         return paired_interval(*rows, METRICS[metric], has_fixed_test=True)[1:], 0.0
 
     return draw
 
 
-def _losses(rng: Generator, metric: str, n: int) -> list[np.ndarray]:
-    if metric == "accuracy":
-        return [(rng.random(n) < 0.25).astype(float) for _ in "ab"]
-    return [rng.standard_normal(n) ** 2 for _ in "ab"]
-
-
-def normal(rng: Generator, n: int) -> np.ndarray:
-    """Return standard normal errors."""
-    return rng.standard_normal(n)
-
-
-def laplace(rng: Generator, n: int) -> np.ndarray:
-    """Return errors of Laplace's distribution, of variance 1."""
-    return rng.laplace(scale=0.5**0.5, size=n)
-
-
-def heavy(rng: Generator, n: int) -> np.ndarray:
-    """Return errors of Student's t with 5 degrees of freedom, of variance 1."""
-    return rng.standard_t(5, size=n) * 0.6**0.5
-
-
-def rare(rng: Generator, n: int, share: float = 0.1, size: float = 3) -> np.ndarray:
-    """Return errors of which a share is several times as large, of variance 1."""
-    large = np.where(rng.random(n) < share, size, 1)
-    return rng.standard_normal(n) * large / (1 - share + share * size**2) ** 0.5
-
-
-def very_rare(rng: Generator, n: int) -> np.ndarray:
-    """Return errors of which one in twenty is four times as large, of variance 1."""
-    return rare(rng, n, 0.05, 4)
-
-
-def signs(rng: Generator, n: int) -> np.ndarray:
-    """Return errors of 1 and -1."""
-    return rng.choice([-1.0, 1.0], size=n)
-
-
+HALF = "n groups of 3 and 10 rows, half of them alike"
+MOST = "n groups of 3 and 10 rows, nine in ten alike"
 DIFFERENCES: dict[str, Draw] = {
-    "accuracies of 0.5": classes(0.5, 0.0),
-    "accuracies of 0.8, half of the answers in common": classes(0.8, 0.5),
-    "accuracies of 0.95": classes(0.95, 0.0), "RMSE, normal errors": errors(normal, normal),
+    "accuracies of 0.5": answers(0.5, 0.0),
+    "accuracies of 0.8, half of the answers in common": answers(0.8, 0.5),
+    "accuracies of 0.95": answers(0.95, 0.0), "RMSE, normal errors": errors(normal, normal),
     "RMSE, normal errors with a correlation of 0.8": errors(normal, normal, 0.8),
     "RMSE, Laplace's errors": errors(laplace, laplace),
     "RMSE, errors of Student's t": errors(heavy, heavy),
@@ -298,10 +234,8 @@ DIFFERENCES: dict[str, Draw] = {
     "RMSE, normal and rare large errors": errors(normal, rare),
     "RMSE, normal and very rare large errors": errors(normal, very_rare),
     "RMSE, both with rare large errors": errors(rare, rare),
-    "accuracy, n groups of 3 and 10 rows, half of them alike": classes_of_groups(10, 0.5),
-    "accuracy, n groups of 3 and 10 rows, nine in ten alike": classes_of_groups(10, 0.9),
-    "RMSE, n groups of 3 and 10 rows, half of them alike": errors_of_groups(10, 0.5),
-    "RMSE, n groups of 3 and 10 rows, nine in ten alike": errors_of_groups(10, 0.9),
+    f"accuracy, {HALF}": grouped("accuracy", 0.5), f"accuracy, {MOST}": grouped("accuracy", 0.9),
+    f"RMSE, {HALF}": grouped("rmse", 0.5), f"RMSE, {MOST}": grouped("rmse", 0.9),
     "perplexity, n lines": lines, "n subjects of 4 windows": subjects(4),
     "n subjects of 40 windows": subjects(40),
     "`compare`, accuracy, 2 splits": splits("accuracy", 2),
@@ -309,31 +243,25 @@ DIFFERENCES: dict[str, Draw] = {
     "`compare`, RMSE, 5 splits": splits("rmse", 5),
     "`compare`, accuracy, a test file of n and 5 seeds": seeds("accuracy"),
     "`compare`, RMSE, a test file of n and 5 seeds": seeds("rmse"),
-    "`compare`, accuracy, 5 splits of n groups": splits_of_groups("accuracy", 5, 10, 0.7),
-    "`compare`, RMSE, 5 splits of n groups": splits_of_groups("rmse", 5, 10, 0.7),
+    "`compare`, accuracy, 5 splits of n groups": splits("accuracy", 5, 0.7),
+    "`compare`, RMSE, 5 splits of n groups": splits("rmse", 5, 0.7),
 }  # fmt: skip
 SINGLE: dict[str, Draw] = {
     "accuracy between 0.5 and 1": accuracy,
-    "accuracy, n groups of 3 and 10 rows, half of them alike": accuracy_of_groups(10, 0.5),
-    "accuracy, n groups of 3 and 10 rows, nine in ten alike": accuracy_of_groups(10, 0.9),
-    "RMSE, normal errors": single(normal), "RMSE, Laplace's errors": single(laplace),
-    "RMSE, errors of Student's t": single(heavy),
-    "RMSE, n groups of 3 and 10 rows, half of them alike": rmse_of_groups(10, 0.5),
-    "RMSE, n groups of 3 and 10 rows, nine in ten alike": rmse_of_groups(10, 0.9),
-    "RMSE, rare large errors": single(rare), "RMSE, very rare large errors": single(very_rare),
+    f"accuracy, {HALF}": grouped_accuracy(0.5), f"accuracy, {MOST}": grouped_accuracy(0.9),
+    "RMSE, normal errors": rmse(normal), "RMSE, Laplace's errors": rmse(laplace),
+    "RMSE, errors of Student's t": rmse(heavy),
+    f"RMSE, {HALF}": rmse(normal, 0.5), f"RMSE, {MOST}": rmse(normal, 0.9),
+    "RMSE, rare large errors": rmse(rare), "RMSE, very rare large errors": rmse(very_rare),
 }  # fmt: skip
-
-
 POWER: dict[str, Draw] = {
-    f"RMSE {size} times as large, {name}": larger(size, draw_errors, shared)
+    f"RMSE {size} times as large, {name}": errors(item, item, shared, size)
     for size in (1.2, 1.6)
-    for name, draw_errors, shared in (
+    for name, item, shared in (
         ("normal errors", normal, 0.0), ("normal errors with a correlation of 0.8", normal, 0.8),
         ("errors of Student's t", heavy, 0.0),
     )
 }  # fmt: skip
-
-
 KINDS = (DIFFERENCES, SINGLE, POWER)
 
 
@@ -360,16 +288,10 @@ def tables(draws: int, jobs: int) -> list[str]:
     named = [(k, number) for k, kind in enumerate(KINDS) for number in range(len(kind))]
     with ProcessPoolExecutor(jobs) as pool:
         rows = {pair: [pool.submit(cell, *pair, n, draws) for n in SIZES] for pair in named}
-        return [
-            table(
-                ["", *(f"n = {n}" for n in SIZES)],
-                [
-                    [name, *(item.result() for item in rows[k, number])]
-                    for number, name in enumerate(kind)
-                ],
-            )
-            for k, kind in enumerate(KINDS)
-        ]
+        cells = {pair: [item.result() for item in row] for pair, row in rows.items()}
+    head = ["", *(f"n = {n}" for n in SIZES)]
+    return [table(head, ([name, *cells[k, number]] for number, name in enumerate(kind)))
+            for k, kind in enumerate(KINDS)]  # fmt: skip
 
 
 def main() -> None:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import csv
 import lzma
-import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from representer.tasks.molecule import (
     support_vectors,
     tanimoto_gram,
 )
+from timing import cpu
 
 LEVEL = 0.9
 ABOUT = """\
@@ -116,33 +119,29 @@ MODELS: dict[str, Callable[..., Fitted]] = {
 }  # fmt: skip
 
 
-def measure(path: Path, name: str) -> dict[str, float]:
-    """Return the figures of a model on a set."""
+def measure(path: Path, name: str, size: int | None = None, seed: int = 0) -> dict[str, float]:
+    """Return the figures of a model of all training molecules of a set, or of some random ones."""
     rows = read(path)
     train, test = ([row for row in rows if row["split"] == part] for part in ("train", "test"))
+    if size is not None:
+        order = np.random.default_rng(seed).permutation(len(train))[:size]
+        train = [train[i] for i in order]
+    smiles = [[row["smiles"] for row in part] for part in (train, test)]
     values, truth = (np.array([float(row["y"]) for row in part]) for part in (train, test))
-    started = time.process_time()
-    mean, std = MODELS[name](
-        [row["smiles"] for row in train], values, [row["smiles"] for row in test]
-    )
-    seconds = time.process_time() - started
-    errors = mean - truth
-    is_cliff = np.array([row["cliff_mol"] == "1" for row in test])
-    found = {
-        "rmse": float(np.sqrt((errors**2).mean())),
-        "cliff": float(np.sqrt((errors[is_cliff] ** 2).mean())),
-        "seconds": seconds,
-        "count": len(train),
-    }
+    (mean, std), seconds = cpu(MODELS[name], smiles[0], values, smiles[1])
+    errors, is_cliff = mean - truth, np.array([row["cliff_mol"] == "1" for row in test])
+    found = {what: float(np.sqrt((own**2).mean()))
+             for what, own in (("rmse", errors), ("cliff", errors[is_cliff]))}  # fmt: skip
     if std is not None:
         found["coverage"] = float((abs(errors) <= norm.ppf((1 + LEVEL) / 2) * std).mean())
-    return found
+    return found | {"seconds": seconds, "count": len(train)}
 
 
-def difference(first: NDArray[np.float64], second: NDArray[np.float64]) -> str:
-    """Return the mean of a paired difference over sets, with its interval of 95 %."""
-    mean, ends = apart(first, second, 3)
-    return "–" if ends == "–" else f"{mean} ({ends})"
+def tables_of(folder: Path) -> dict[str, Path]:
+    """Return the tables of sets by title, the small ones first."""
+    paths = sorted(sorted(folder.glob("*.csv*")), key=lambda path: path.stat().st_size)
+    titles = {path.name.partition(".")[0]: path for path in paths}
+    return {title: path for title, path in titles.items() if title != "published"}
 
 
 def page(found: dict[str, dict[str, Any]], models: Sequence[str]) -> list[str]:
@@ -166,15 +165,12 @@ def page(found: dict[str, dict[str, Any]], models: Sequence[str]) -> list[str]:
             rows.append([f"**mean, {half}**", "", *(f"**{mean:.4f}**" for mean in means)])
         lines += [f"## {title}", table(["set", "molecules", *models], rows)]
     rows = []
-    for model in models:
-        if model == "kernel":
-            continue
+    for model in (name for name in models if name != "kernel"):
         cells = [model]
-        for figure in ("rmse", "cliff"):
-            for half in ("even sets", "all sets"):
-                own = [np.array([found[name][one][figure] for name in halves[half]])
-                       for one in ("kernel", model)]  # fmt: skip
-                cells.append(difference(*own))
+        for figure, half in product(("rmse", "cliff"), ("even sets", "all sets")):
+            own = ([found[name][one][figure] for name in halves[half]] for one in ("kernel", model))
+            mean, ends = apart(*own, 3)
+            cells.append("–" if ends == "–" else f"{mean} ({ends})")
         rows.append(cells)
     head = ["kernel minus", "RMSE, even sets", "all sets", "cliffs, even sets", "all sets"]
     about = "Over sets, with intervals of 95 %; negative is better."
@@ -195,27 +191,20 @@ def main() -> None:
     """Fit what is missing, and write the page."""
     arguments = options(__doc__ or "", data=(Path, "folder of the sets"), is_kept=True,
                         models=("kernel,min-max SVR,ECFP SVR,forest", "names"))  # fmt: skip
-    kept, models = arguments.kept, arguments.models.split(",")
-    paths = sorted([*arguments.data.glob("*.csv"), *arguments.data.glob("*.csv.xz")])
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(paths, key=lambda path: path.stat().st_size):  # the small sets first
-        title = path.name.partition(".")[0]
-        for name in models if title != "published" else ():
-            figures = kept(f"{title}.{name}", lambda path=path, name=name: measure(path, name))
+    models, found = arguments.models.split(","), defaultdict[str, dict[str, Any]](dict)
+    for title, path in tables_of(arguments.data).items():
+        for name in models:
+            figures = arguments.kept(f"{title}.{name}", partial(measure, path, name))
             if figures is not None:
-                found.setdefault(title, {})[name] = figures
+                found[title][name] = figures
     published = arguments.data / "published.csv"
-    methods: list[str] = []
+    errors = defaultdict[str, list[float]](list)
     for row in read(published) if published.exists() else ():
         if row["dataset"] in found:
             figures = {"rmse": float(row["rmse"]), "cliff": float(row["cliff_rmse"])}
             found[row["dataset"]][row["method"]] = figures
-            methods.append(row["method"])
-    means = {
-        method: np.mean([own[method]["rmse"] for own in found.values() if method in own])
-        for method in dict.fromkeys(methods)
-    }
-    best = sorted(means, key=lambda method: means[method])[:5]
+            errors[row["method"]].append(figures["rmse"])
+    best = sorted(errors, key=lambda method: np.mean(errors[method]))[:5]
     write_page(arguments, "MoleculeACE", ABOUT, *page(found, [*models, *best]))
 
 

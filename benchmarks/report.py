@@ -6,13 +6,16 @@ import argparse
 import datetime
 import json
 import platform
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 import machine
@@ -55,6 +58,23 @@ class Kept:
             atomic.write_json(path, make())
             say(f"{path.stem}: {path.read_text().strip()}")
         return json.loads(path.read_text())
+
+
+class Finished:
+    """Finished trainings, a JSON line of a file each, so that a command can be continued."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        text = path.read_text("utf-8") if path.exists() else ""
+        # one that was not written to its end is left out
+        self.lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+        self._break = "" if text.endswith("\n") else "\n" * bool(text)
+
+    def add(self, line: dict[str, Any]) -> None:
+        self.lines.append(line)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.append(self.path, f"{self._break}{json.dumps(line)}\n".encode())
+        self._break = ""
 
 
 def options(description: str, *, is_kept: bool = False, **more: Any) -> argparse.Namespace:
@@ -146,25 +166,52 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> 
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def half_width(values: Iterable[float]) -> float:
-    """Return half of the 95 % interval of a mean, by Student's t."""
+def interval(values: Iterable[float]) -> tuple[float, float]:
+    """Return a mean and half of its 95 % interval by Student's t, infinite for a single value."""
     array = np.array([*values])
-    return float(student.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
+    if len(array) < 2:
+        return float(array.mean()), float("inf")
+    half = student.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5
+    return float(array.mean()), float(half)
 
 
 def mean_of(values: Sequence[float], digits: int, sign: str = "") -> str:
     """Return a mean and half of its 95 % interval, which a single value has not."""
-    half = f" ± {half_width(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):{sign}.{digits}f}{half}"
+    mean, half = interval(values)
+    return f"{mean:{sign}.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 1 else "")
 
 
 def apart(first: Any, second: Any, digits: int) -> tuple[str, str]:
     """Return the mean of a paired difference, and the ends of its 95 % interval."""
-    gaps = np.asarray(first) - np.asarray(second)
-    if len(gaps) < 2:
-        return f"{gaps.mean():+.{digits}f}", "–"
-    mean, half = gaps.mean(), half_width(gaps)
-    return f"{mean:+.{digits}f}", f"{mean - half:+.{digits}f} to {mean + half:+.{digits}f}"
+    mean, half = interval(np.asarray(first) - np.asarray(second))
+    ends = f"{mean - half:+.{digits}f} to {mean + half:+.{digits}f}"
+    return f"{mean:+.{digits}f}", "–" if half == float("inf") else ends
+
+
+def against(
+    results: Mapping[str, Mapping[str, NDArray[np.float64]]], ours: str, digits: int
+) -> list[list[str]]:
+    """Return the paired difference of a method to each other one on each set, with its interval.
+
+    Args:
+        results: First figures of each split ``(splits, figures)``, by set and method.
+        ours: The method.
+        digits: Of the figures.
+    """
+    return [
+        [name, other, *apart(of_set[ours][:, 0], figures[:, 0], digits)]
+        for name, of_set in results.items() for other, figures in of_set.items() if other != ours
+    ]  # fmt: skip
+
+
+def elsewhere(python: str, code: str, **arrays: Any) -> NDArray[Any]:
+    """Run code in another interpreter: it reads ``given``, the arrays, and leaves ``result``."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, result = Path(folder, "given.npz"), Path(folder, "result.npy")
+        np.savez(given, **arrays)
+        whole = f"import numpy as np\ngiven = np.load({str(given)!r})\n{code}\n"
+        subprocess.run([python, "-c", f"{whole}np.save({str(result)!r}, result)"], check=True)
+        return np.load(result)
 
 
 def machine_table(

@@ -9,9 +9,6 @@ then measured beside it.
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
-import time
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,10 +17,11 @@ from typing import Any
 import numpy as np
 
 import growth
-from report import apart, options, table, write_page
+from report import against, elsewhere, options, table, write_page
 from representer.data.series import read_series_file
 from representer.estimators import SeriesClassifier
 from representer.tasks import series as task
+from timing import cpu
 
 SETS = {"GunPoint": 100.0, "ItalyPowerDemand": 97.0, "ArrowHead": 86.9, "JapaneseVowels": None}
 OURS, MINIROCKET = "SeriesClassifier", "MiniRocket, ridge (aeon)"
@@ -38,20 +36,17 @@ ridge classifier, on series padded with zeros where lengths differ. Classifier a
 values, and how it is chosen whether they are read, on other resamples of all four sets; the series
 are the same."""
 _AEON = """
-import sys, time, warnings
+import time, warnings
 warnings.filterwarnings("ignore")
-import numpy as np
 from aeon.classification.convolution_based import MiniRocketClassifier
-given = np.load(sys.argv[1])
-X, y, found = given["X"], given["y"], []
+X, y, result = given["X"], given["y"], []
 for seed, (train, test) in enumerate(zip(given["train"], given["test"])):
     def fit():
         model = MiniRocketClassifier(random_state=seed, n_jobs=1)
-        return float((model.fit(X[train], y[train]).predict(X[test]) == y[test]).mean())
+        return 100 * float((model.fit(X[train], y[train]).predict(X[test]) == y[test]).mean())
     fit() if not seed else None  # compiles
     started = time.process_time()
-    found.append((fit(), time.process_time() - started))
-np.save(sys.argv[2], found)
+    result.append((fit(), time.process_time() - started))
 """
 
 
@@ -75,37 +70,29 @@ def measured(name: str, data: Path, number: int, aeon: str | None) -> dict[str, 
     y = np.array([label for file in files for label in file.labels])
     _, numbers = np.unique(y, return_inverse=True)
     parts, found = resamples(y, len(files[0].series), number), defaultdict[str, list[Any]](list)
+    config = SimpleNamespace(standardize="training", baselines="all")
     for seed, (train, test) in enumerate(parts):
         X, Z = ([series[i] for i in rows] for rows in (train, test))
-        started = time.process_time()
-        model = SeriesClassifier(random_state=seed, verbose=0, n_jobs=1).fit(X, y[train])
-        right = model.score(Z, y[test])
-        found[OURS].append((100 * right, time.process_time() - started))
+
+        model = SeriesClassifier(random_state=seed, verbose=0, n_jobs=1)
+        fitted, seconds = cpu(model.fit, X, y[train])
+        right, more = cpu(fitted.score, Z, y[test])
+        found[OURS].append((100 * right, seconds + more))
         objects = {"train": X, "valid": [], "test": Z}
         given = SimpleNamespace(
             parts={part: SimpleNamespace(objects=own) for part, own in objects.items()},
             values={"train": numbers[train], "valid": numbers[:0]}, is_regression=False,
         )  # fmt: skip
-        config = SimpleNamespace(standardize="training", baselines="all")
         for one in task.FLOW.baselines(config, given)[:-1]:  # the last is the commonest class
             right = (one.predictions == numbers[test]).mean()
             found[one.name].append((100 * right, one.seconds))
         print(name, seed, {key: own[-1] for key, own in found.items()}, flush=True)
     if aeon:
-        found[MINIROCKET] = of_aeon(aeon, series, y, parts)
-    return {key: np.array(own) for key, own in found.items()}
-
-
-def of_aeon(python: str, series: list[Any], y: np.ndarray, parts: list[Any]) -> list[Any]:
-    """Return accuracy and seconds of aeon's MiniRocket, in a process of its own."""
-    longest = max(9, *(one.shape[1] for one in series))
-    X = np.array([np.pad(one, ((0, 0), (0, longest - one.shape[1]))) for one in series])
-    with tempfile.TemporaryDirectory() as folder:
-        given, result = Path(folder, "given.npz"), Path(folder, "result.npy")
+        longest = max(9, *(one.shape[1] for one in series))
+        X = np.array([np.pad(one, ((0, 0), (0, longest - one.shape[1]))) for one in series])
         train, test = (np.array([part[k] for part in parts]) for k in range(2))
-        np.savez(given, X=X, y=y, train=train, test=test)
-        subprocess.run([python, "-c", _AEON, str(given), str(result)], check=True)
-        return [(100 * right, seconds) for right, seconds in np.load(result)]
+        found[MINIROCKET] = [*elsewhere(aeon, _AEON, X=X, y=y, train=train, test=test)]
+    return {key: np.array(own) for key, own in found.items()}
 
 
 def main() -> None:
@@ -114,7 +101,7 @@ def main() -> None:
                      aeon={"metavar": "PYTHON"})  # fmt: skip
     found = {name: measured(name, chosen.data, chosen.resamples, chosen.aeon) for name in SETS}
     names = [*next(iter(found.values()))]
-    default, mean, paired = [], [], []
+    default, mean = [], []
     for name, own in found.items():
         published = "–" if SETS[name] is None else f"{SETS[name]:.1f}"
         default.append([name, *(f"{own[key][0, 0]:.2f}" for key in names), published])
@@ -124,8 +111,6 @@ def main() -> None:
             spread = right.std(ddof=1) / len(right) ** 0.5 if len(right) > 1 else 0.0
             cells.append(f"{right.mean():.2f} ± {1.96 * spread:.2f} ({seconds.mean():.1f} s)")
         mean.append([name, *cells])
-        for key in names[1:]:
-            paired.append([name, key, *apart(own[OURS][:, 0], own[key][:, 0], 2)])
     both = [(own[OURS][0, 0], SETS[name]) for name, own in found.items() if SETS[name]]
     ours, published = np.mean(both, axis=0)
     write_page(
@@ -139,7 +124,7 @@ def main() -> None:
         "Differences in points, `SeriesClassifier` minus the other, with paired 95 % intervals of "
         "Student's t over the resamples; the resamples share series, so the intervals are too "
         "narrow.",
-        table(["set", "other", "difference", "interval"], paired, left=2),
+        table(["set", "other", "difference", "interval"], against(found, OURS, 2), left=2),
         "## Growth\n\nTraining on many series, and the features of two long ones, with 1,000 "
         f"features. {growth.ABOUT}",
         growth.section(growth.SERIES),

@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
 
 Clock = Callable[[], float]
+
+
+def cpu(run: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, float]:
+    """Return what a call returns, and its CPU seconds."""
+    started = time.process_time()
+    return run(*arguments, **options), time.process_time() - started
+
+
+def descend(optimizer: Optimizer, loss: Callable[[], Tensor]) -> None:
+    """Take a training step."""
+    optimizer.zero_grad()
+    loss().backward()
+    optimizer.step()
 
 
 @dataclass(frozen=True)
