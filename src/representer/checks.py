@@ -1,6 +1,6 @@
-"""Upper limits of sizes and counts in command-line options and run folders.
+"""Checks of numbers and options, their upper limits, and the announcements of other packages.
 
-Larger values would exhaust memory or time before anything is computed.
+Values above the limits would exhaust memory or time before anything is computed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``representer export RUN``: write a network for use without this library, or a run to share."""
+"""The commands that give a run to others: ``export``, ``serve`` and ``demo``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``representer fit TASK DATA``: train a model, test it, and write its run folder."""
+"""The commands that train: ``fit``, ``compare`` and ``reproduce``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``representer evaluate RUN DATA``: evaluate a trained model on other data."""
+"""The commands that use a run, such as ``evaluate`` and ``predict``; ``drift`` and ``doctor``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of one unit of a string-kernel network, described by its nearest words."""
+"""References of a string-kernel network: described by nearest words, and seeded with phrases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel expansion of a neuron's activation, as printed.
+"""Functions of one number: nonlinearities and q by name, and M18's kernel expansion of a neuron.
 
 f_i(a) = sum_k chi_ik g(a - c_ik)                                              M18 (5), (6)
 

@@ -1,12 +1,7 @@
-"""A recurrent cell as frozen data: one row of L19 Table 1.
+"""The equations of L19: n-grams, wavelets, the recurrent kernel, the cells, and their recurrence.
 
-Every cell of the family is an instance of
-
-    c~_t = phi(a_t + W h_{t-1})                       candidate
-    c_t  = i_t * c~_t + f_t * m_{t-1}                 memory cell, then layer norm if requested
-    h_t  = o_t * psi(c_t)                             emission
-
-and differs from the others only in the fields below. Liang et al. 2019, (8)-(11), (18)-(19).
+(12)-(14) and (21) are the filters, (9) and (15) ``gated_scan``, (4)-(7) the kernel as nested
+applications of q; Table 1 are instances of ``Cell``, which ``rkm_scan`` runs: (8)-(11), (17)-(19).
 """
 
 from __future__ import annotations
@@ -319,7 +314,13 @@ def gaussian_kernel_definition(squared_distances: Tensor) -> Tensor:
     return k
 
 
-# Fields of the descriptions of cells and chains that follow from others.
+# A recurrent cell as frozen data: one row of L19 Table 1. Every cell is an instance of
+#
+#     c~_t = phi(a_t + W h_{t-1})                       candidate
+#     c_t  = i_t * c~_t + f_t * m_{t-1}                 memory cell, then layer norm if requested
+#     h_t  = o_t * psi(c_t)                             emission
+#
+# and differs from the others only in the fields of `Cell`. Liang et al. 2019, (8)-(11), (18)-(19).
 
 
 def compute_cached(owner: object) -> None:

@@ -1,6 +1,7 @@
-"""A string-kernel cell as frozen data: one row of L17 Table 4, with its gates and its readout.
+"""The equations of L17 on sequences: the cells of Table 4, their recurrence, and the string kernel.
 
-Lei et al. 2017, (4), sections 4 and 6.1, Tables 4 and 5. ``string_scan`` has the equations.
+(4), sections 4 and 6.1, Tables 4 and 5 are the options of ``StringChain``, which ``string_scan``
+runs; (1)-(3) and appendix B are ``string_kernel``, and its features ``string_features``.
 """
 
 from __future__ import annotations

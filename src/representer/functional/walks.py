@@ -1,4 +1,4 @@
-"""The recurrence of the graph-kernel networks, and the relabeling of a graph.
+"""The equations of L17 on graphs and trees: walks, relabelings, their kernels and networks.
 
     c_1[v] = p_1[v]
     c_j[v] = lam  sum_{u -> v} g_uv * r_j,uv * sigma(c_{j-1}[u])  *  p_j[v]       multiply, (6), (8)

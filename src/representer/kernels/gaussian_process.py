@@ -1,4 +1,4 @@
-"""Exact kernels as kernels of scikit-learn's Gaussian processes."""
+"""Exact kernels as kernels of the Gaussian processes of scikit-learn and of GPyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The string kernel between sequences of vectors or tokens, L17 (1)-(3), Table 5."""
+"""The string kernel between sequences, L17 (1)-(3), Table 5, and the deep one, section 2.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The random-walk kernel between graphs, L17 (5), (7), section 3.2."""
+"""The kernels of graphs by random walks, L17 (5), (7), section 3.2, and the deep one, 3.3."""
 
 from __future__ import annotations
 

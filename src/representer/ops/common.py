@@ -1,4 +1,4 @@
-"""Iterate over the steps of padded sequences, in either direction."""
+"""Parts of all ops: matrix products, checks of operands, and the steps of padded sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of ``fit``: those of the run, of reading, and the parameters of the estimator.
+"""The `Task`, as commands know it, and options of ``fit``: run, reading, estimator's parameters.
 
 The command line and config.yaml share them: an estimator inherits its constructor from these
 dataclasses. Free of torch and numpy, since the command line reads its options here.

@@ -1,4 +1,4 @@
-"""Classification metrics: accuracy with its interval, calibration, scores per class."""
+"""Metrics of classes, numbers and tokens with their intervals, paired differences, and wording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a run: locked by one writer, with atomic writes only."""
+"""The folder of a run: written atomically by one writer, and read only as its manifest says."""
 
 from __future__ import annotations
 

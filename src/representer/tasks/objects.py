@@ -1,4 +1,4 @@
-"""Objects as they were read, for a task that trains an estimator, and their encoded labels."""
+"""Objects as a task reads them, their encoded labels, and their division into parts."""
 
 from __future__ import annotations
 

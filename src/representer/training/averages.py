@@ -1,4 +1,4 @@
-"""SGD that averages its iterates once validation stops improving (NT-ASGD)."""
+"""Averages of weights, and SGD that averages its iterates once validation stops improving."""
 
 from __future__ import annotations
 

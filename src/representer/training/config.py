@@ -1,4 +1,4 @@
-"""The configuration of a trainer."""
+"""Configuration and state of a trainer, with its stopping rules and its log of metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labeled graphs as returned by the readers, and what they share."""
+"""Labeled graphs as returned by the readers, from JSON Lines and from tables of nodes and edges."""
 
 from __future__ import annotations
 

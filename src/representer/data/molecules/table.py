@@ -1,4 +1,4 @@
-"""Reading of molecules and targets from a file."""
+"""Molecules and their targets: reading from a file, splits, balanced draws, assembled examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings in a MATLAB file: the arrays X, y, subject, fs, and optionally channels."""
+"""Recordings in a MATLAB or .npz file: the arrays X, y, subject, fs, and optionally channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings, read or drawn: multichannel windows at one rate, with labels and subjects."""
+"""Recordings: multichannel windows with labels and subjects; resampled, cut, augmented, drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and tables of any content: cells by row and column, label maps and stratified splits."""
+"""Files and tables of any content: cells by row and column, and the columns that have a role."""
 
 from representer.data.splits import Split, split
 from representer.data.tables.columns import MISSING, Dropped, Grid, LabelMap, LeftOut, left_out

@@ -1,4 +1,4 @@
-"""Opening of regular files, and reading of text files as physical lines."""
+"""Files of data: their formats by suffix, their opening, and limits of what they expand to."""
 
 from __future__ import annotations
 

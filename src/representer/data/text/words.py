@@ -1,4 +1,4 @@
-"""Tokenization of a document into words, numbers and punctuation marks."""
+"""Documents as tokens: their tokenization, numbering by a vocabulary, truncation and batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of graph-kernel networks, checks of their input, and the sum over each graph."""
+"""The network of the random-walk kernel, L17 (6), (8), and what all graph-kernel networks share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The n-gram filters of all gates of a cell.
+"""The n-gram filters of all gates of a cell, learned freely or as wavelets, L19 (21).
 
 L19 (12), (18), (19): each gate has its own filters X~; section 4.1: the units of a memory cell may
 have different filter lengths.
