@@ -23,11 +23,12 @@ from representer.nn import RKMCIFG, RKMLSTM, KernelActivation, StringKernelRNN
 from representer.nn.recurrent import wavefront
 from representer.ops import OPS, gated_scan, string_gram, use_backend
 from representer.training.config import Loss
-from representer.training.cuda_graphs import WARM_UP, CapturedLosses
+from representer.training.cuda_graphs import WARM_UP, CapturedSteps
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 STEPWISE, ONE_PASS = "RKMLSTM, step by step", "gated_scan, one pass"
 EAGER, CAPTURED = "launched from Python", "from a CUDA graph"
+WHOLE = "with clipping and Adam in the graph"
 FORWARD, TRAINING = "forward", "forward and backward"
 Calls = dict[str, Callable[[], object]]  # by the name of the layer, the baseline first
 
@@ -269,11 +270,11 @@ def gram(size: tuple[int, int, int, int], device: str) -> Case:
 def training_steps(size: tuple[int, int, int], device: str) -> Case:
     """Return training steps of a language model, T tokens of B streams with d units.
 
-    Both models start with the same weights; the optimizer runs without a graph.
+    All models start with the same weights. The gradient is clipped and Adam takes a step: launched
+    from Python, also after a graph of loss and gradients, or in the graph.
     """
-    steps: Calls = {EAGER: _training_step(size, device, is_captured=False)}
-    if device == "cuda":
-        steps[CAPTURED] = _training_step(size, device, is_captured=True)
+    names = (EAGER, CAPTURED, WHOLE) if device == "cuda" else (EAGER,)
+    steps: Calls = {name: _training_step(size, device, name) for name in names}
     return Case(size, "float32", {TRAINING: steps}, has_graphs=False)
 
 
@@ -281,7 +282,7 @@ def _refuse(reason: str) -> None:
     raise RuntimeError(reason)
 
 
-def _training_step(size: tuple[int, int, int], device: str, *, is_captured: bool) -> Callable:
+def _training_step(size: tuple[int, int, int], device: str, what: str) -> Callable:
     T, B, units = size
     torch.manual_seed(0)
     config = LanguageModelConfig(10_000, embedding_size=units, hidden_size=units, cell="rkm-lstm")
@@ -289,7 +290,8 @@ def _training_step(size: tuple[int, int, int], device: str, *, is_captured: bool
     carried = CarriedState(lambda rows: example_state(model, rows))
     carried.value = example_state(model, B)
     tokens, following = torch.randint(10_000, (2, T, B), device=device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=device == "cuda")
+    parameters = [*model.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True)
 
     def compute(batch: Any) -> Loss:
         result = model(batch[0], carried.value)
@@ -298,12 +300,23 @@ def _training_step(size: tuple[int, int, int], device: str, *, is_captured: bool
         loss.backward()
         return Loss(loss, batch[1].numel())
 
-    captured = CapturedLosses(compute, [*model.parameters()], carried, _refuse)
+    def update(loss: Loss) -> Tensor:
+        norm = nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        return norm
+
+    captured = CapturedSteps(
+        compute, update if what == WHOLE else None, optimizer, parameters, carried, _refuse
+    )
 
     def step() -> None:
-        optimizer.zero_grad()
-        (captured if is_captured else compute)((tokens, following))
-        optimizer.step()
+        if what == EAGER:
+            optimizer.zero_grad()
+            update(compute((tokens, following)))
+            return
+        loss, updated = captured((tokens, following))
+        if updated is None:
+            update(loss)
 
     for _ in range(WARM_UP):
         step()

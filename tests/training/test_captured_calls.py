@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from graph_on_cpu import GraphOnCpu
-from small_training import fit, model, rows, task
+from graph_on_cpu import Calls, GraphOnCpu, RecordedGraph
+from small_training import INPUTS, LABELS, config, fit, loss, model, rows, task
 from torch import Tensor, nn
 
+from representer.errors import TrainingError
 from representer.estimators import LanguageModel, TextClassifier
 from representer.estimators.halves import Pool
 from representer.estimators.language_training import (
@@ -23,8 +25,10 @@ from representer.estimators.language_training import (
     negative_log_likelihood,
 )
 from representer.models import LanguageModelConfig, LanguageNetwork
+from representer.storage.run import RunFolder
 from representer.training import cuda_graphs, trainer
-from representer.training.cuda_graphs import MOST, WARM_UP, CapturedCalls
+from representer.training.config import Loss
+from representer.training.cuda_graphs import MOST, WARM_UP, CapturedCalls, CapturedSteps
 
 
 @pytest.fixture
@@ -122,7 +126,7 @@ def test_a_text_has_the_same_likelihood_from_graphs(graphs, monkeypatch):
 class OfLosses(GraphOnCpu):
     """Takes back what a graph does not repeat: assignments in Python."""
 
-    of: cuda_graphs.CapturedLosses
+    of: cuda_graphs.CapturedSteps
 
     def replay(self) -> None:
         """Run the body again."""
@@ -140,13 +144,13 @@ def graphs_of_losses(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
     """Return the graphs that a training makes, on the CPU."""
     GraphOnCpu.made.clear()
 
-    class Recorded(cuda_graphs.CapturedLosses):
+    class Recorded(cuda_graphs.CapturedSteps):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             OfLosses.of = self
 
     monkeypatch.setattr(cuda_graphs, "CudaGraph", OfLosses)
-    monkeypatch.setattr(trainer, "CapturedLosses", Recorded)
+    monkeypatch.setattr(trainer, "CapturedSteps", Recorded)
     monkeypatch.setattr(trainer, "can_capture", lambda *what: True)
     return GraphOnCpu.made
 
@@ -218,6 +222,186 @@ def test_after_a_failed_capture_all_steps_run_without_a_graph(
     assert rows(tmp_path / "with") == rows(tmp_path / "without")
     assert language_model().history_ == language_model(cuda_graph=False).history_
     assert not any(graph.replays for graph in graphs_of_losses)
+
+
+# Whole steps, with the update of the weights, from graphs that repeat no Python code.
+
+
+@pytest.fixture
+def graphs_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[GraphOnCpu]:
+    """Return the graphs that a training makes, on the CPU, whose steps are read later."""
+    GraphOnCpu.made.clear()
+    monkeypatch.setattr(cuda_graphs, "CudaGraph", RecordedGraph)
+    monkeypatch.setattr(trainer, "can_capture", lambda *what: True)
+    monkeypatch.setattr(trainer, "can_read_later", lambda *what: True)
+    return GraphOnCpu.made
+
+
+# Rates that float32, in which graphs read them, holds exactly.
+SCHEDULE: dict[str, Any] = {"lr": 2**-4, "lr_decay": 0.5, "lr_decay_from": 1}
+SCALED = task(lr_scale=lambda batch: 2.0 ** -(len(batch) + batch[0] % 3))
+
+
+@pytest.mark.parametrize(
+    ("changes", "optimizer"),
+    [
+        ({}, None), ({"clip_norm": 0.1}, None), ({"clip_norm": 0.1, "clip_value": 0.01}, None),
+        ({"average_weights": True, "evaluate_every": 5}, None),
+        ({"weight_decay": 0.1, "clip_norm": 0.5}, None),
+        ({"clip_norm": 0.1}, torch.optim.AdamW), ({"clip_norm": 0.1}, torch.optim.Adam),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_whole_steps_from_graphs_change_no_bit(
+    changes: dict[str, Any], optimizer: Any, tmp_path: Path, graphs_of_steps,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    updates = []
+    update = trainer.TrainingStep._update
+    monkeypatch.setattr(
+        trainer.TrainingStep, "_update", lambda *what: updates.append(1) or update(*what)
+    )
+    for name in ("without", "with"):
+        updates.clear()
+        network = model()
+        first, *others = network.parameters()
+        made = optimizer and optimizer(
+            [{"params": [first], "lr": 2**-6}, {"params": others}], lr=2**-4, fused=True
+        )  # fmt: skip
+        options = config(cuda_graph=name == "with", epochs=6, **SCHEDULE, **changes)
+        with RunFolder(tmp_path / name, report=pytest.fail) as run:
+            trainer.Trainer(network, SCALED, options, run, optimizer=made).fit()
+    # of 6 epochs of 6 batches of 8 and one of 2, WARM_UP each run without a graph, and one captures
+    assert sorted(graph.replays for graph in graphs_of_steps) == [4, 34]
+    assert len(updates) == 2 * (WARM_UP + 1)
+    for file in ("final.safetensors", "model.safetensors", "metrics.jsonl"):
+        without, with_graphs = ((tmp_path / run / file).read_bytes() for run in ("without", "with"))
+        assert without == with_graphs
+
+
+def test_any_rate_is_followed_up_to_rounding(tmp_path: Path, graphs_of_steps) -> None:
+    networks = [model(), model()]
+    for network, is_captured in zip(networks, (False, True), strict=True):
+        fit(tmp_path / str(is_captured), network=network, cuda_graph=is_captured, lr=0.003,
+            lr_decay=0.7, epochs=5)  # fmt: skip
+    for without, with_graphs in zip(*(n.parameters() for n in networks), strict=True):
+        torch.testing.assert_close(without, with_graphs, rtol=1e-5, atol=1e-6)
+
+
+def test_no_step_from_a_graph_is_read_before_the_next_is_launched(
+    tmp_path: Path, graphs_of_steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, have_read = trainer.TrainingStep.__call__, []
+
+    def noted(self: Any, description: Any) -> Any:
+        with Calls() as calls:
+            outcome = step(self, description)
+        have_read.append(calls.has_read)
+        return outcome
+
+    monkeypatch.setattr(trainer.TrainingStep, "__call__", noted)
+    fit(tmp_path, cuda_graph=True, clip_norm=0.1, **SCHEDULE)
+    assert graphs_of_steps
+    assert not any(have_read)
+
+
+def test_what_is_read_while_a_step_is_recorded_runs_without_a_graph(
+    tmp_path: Path, graphs_of_steps
+) -> None:
+    def read(module: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        value, size = loss(module, batch)
+        return value * (1.0 if float(value.detach()) > 0 else 2.0), size
+
+    said: list[str] = []
+    fit(tmp_path / "with", task=task(loss=read), cuda_graph=True, said=said, **SCHEDULE)
+    assert said == ["no CUDA graph: operation not permitted when stream is capturing"]
+    fit(tmp_path / "without", task=task(loss=read), **SCHEDULE)
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")
+
+
+def test_a_step_that_is_not_finite_is_left_out_by_the_graph(
+    tmp_path: Path, graphs_of_steps
+) -> None:
+    def load(description: list[int]) -> Any:
+        spoiled = INPUTS[description].clone()
+        spoiled[0] *= float("nan") if len(loaded) == 18 else 1.0
+        loaded.append(1)
+        return spoiled, LABELS[description]
+
+    networks = [model(), model()]
+    for network, is_captured in zip(networks, (False, True), strict=True):
+        loaded: list[int] = []
+        with pytest.raises(TrainingError, match=r"the loss is nan at step 19 \(epoch 3, batch 5\)"):
+            fit(tmp_path / str(is_captured), network=network, task=task(load=load),
+                cuda_graph=is_captured, **SCHEDULE)  # fmt: skip
+        assert len(loaded) == 20  # the step after it changes nothing
+    for without, with_graphs in zip(*(n.parameters() for n in networks), strict=True):
+        assert torch.equal(without, with_graphs)
+        assert torch.isfinite(with_graphs).all()
+
+
+def test_whole_steps_continue_from_a_checkpoint_with_the_same_bits(
+    tmp_path: Path, graphs_of_steps
+) -> None:
+    options: dict[str, Any] = {"cuda_graph": True, "clip_norm": 0.1, **SCHEDULE}
+    fit(tmp_path / "twice", epochs=3, **options)
+    fit(tmp_path / "twice", epochs=6, resume=True, **options)
+    fit(tmp_path / "without", epochs=6, **{**options, "cuda_graph": False})
+    assert rows(tmp_path / "twice") == rows(tmp_path / "without")
+
+
+def test_moments_that_are_loaded_are_those_of_the_next_step(graphs_of_steps) -> None:
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.Adam([weight], lr=2**-4, fused=True)
+
+    def compute(batch: Tensor) -> Loss:
+        objective = (weight * batch).square().sum()
+        objective.backward()
+        return Loss(objective, 1)
+
+    def update(result: Loss) -> Tensor:
+        optimizer.step()
+        return result.objective
+
+    steps = CapturedSteps(compute, update, optimizer, [weight], None, pytest.fail)
+
+    def three_steps() -> list[float]:
+        for _ in range(3):
+            steps(torch.arange(3.0))
+        return weight.tolist()
+
+    three_steps()
+    kept = weight.detach().clone(), deepcopy(optimizer.state_dict())
+    after = three_steps()
+    weight.data.copy_(kept[0])
+    optimizer.load_state_dict(kept[1])
+    assert three_steps() == after
+
+
+def test_steps_with_sparse_gradients_run_without_a_graph(tmp_path: Path, graphs_of_steps) -> None:
+    def network() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.EmbeddingBag(50, 3, sparse=True), nn.Linear(3, 2))
+
+    sparse = task(
+        load=lambda rows: (torch.tensor(rows)[:, None], LABELS[rows]),
+        evaluate=lambda module, check: {"accuracy": float(module[0].weight.sum())},  # type: ignore[index]
+    )
+    said: list[str] = []
+    fit(tmp_path / "with", task=sparse, network=network(), cuda_graph=True, said=said, **SCHEDULE)
+    assert said == ["no CUDA graph: a gradient is sparse, so its shape depends on the batch"]
+    fit(tmp_path / "without", task=sparse, network=network(), **SCHEDULE)
+    assert rows(tmp_path / "with") == rows(tmp_path / "without")
+
+
+@pytest.mark.parametrize(("make", "expected"), [
+    (lambda p: torch.optim.Adam(p, fused=True), True), (torch.optim.Adam, False),
+    (lambda p: torch.optim.AdamW(p, fused=True), True),
+    (lambda p: torch.optim.SGD(p, lr=1.0, fused=True), False),
+    (lambda p: torch.optim.Adam(p, lr=torch.tensor(0.1), fused=True), False),
+])  # fmt: skip
+def test_steps_of_the_fused_adam_are_captured(make: Any, expected: bool) -> None:
+    assert cuda_graphs.can_capture_update(make([nn.Parameter(torch.ones(2))])) == expected
 
 
 @pytest.mark.parametrize(("device", "processes", "scaler", "carried", "expected"), [

@@ -59,7 +59,7 @@ class TrainerConfig:
         threads: Number of CPU threads; None uses torch's default.
         device: Its name; ``"auto"`` is a CUDA device if there is one, else the CPU.
         mixed_precision: As in Accelerate.
-        cuda_graph: Replay loss and gradients from CUDA graphs, see `CapturedLosses`; without effect
+        cuda_graph: Replay training steps from CUDA graphs, see `CapturedSteps`; without effect
             on a CPU, in several processes and in float16.
         log_with: Experiment tracker that gets the metrics, too, see `Tracker`.
         show_progress: Show the progress bar and the metrics.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from representer.training.config import Loss
+from representer.training.lazy_adam import LazyAdam
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -148,7 +150,7 @@ def _described(leaf: Any) -> Any:
     return (leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf
 
 
-# Losses and gradients of batches, replayed from a CUDA graph for every shape that repeats.
+# Training steps on batches, replayed from a CUDA graph for every shape that repeats.
 
 
 def can_capture(accelerator: Accelerator, carried: Any) -> bool:
@@ -162,14 +164,29 @@ def can_capture(accelerator: Accelerator, carried: Any) -> bool:
     return is_single and accelerator.scaler is None and is_carried
 
 
-class CapturedLosses(CapturedCalls):
+def can_capture_update(optimizer: torch.optim.Optimizer) -> bool:
+    """Return True if steps of an optimizer, too, can be captured.
+
+    The fused kernels of Adam and AdamW read the number of steps, the rate and whether to leave the
+    step out from the device, and write only to tensors that stay where they are.
+    """
+    is_adam = type(optimizer) in (torch.optim.Adam, torch.optim.AdamW, LazyAdam)
+    return is_adam and all(
+        group["fused"] and not isinstance(group["lr"], Tensor) for group in optimizer.param_groups
+    )
+
+
+class CapturedSteps(CapturedCalls):
     """Computes losses and gradients, with one launch for a batch whose shapes were met before.
 
-    The inputs of a graph are the tensors of the batch and of the state that the task carries. The
-    optimizer runs without a graph.
+    The inputs of a graph are the tensors of the batch and of the state that the task carries, and
+    the learning rates. With an update, clipping and optimizer are in the same graph.
 
     Args:
         compute: Computes the loss of a batch on the device and adds its gradients.
+        update: Updates the weights by the gradients, as far as `optimizer` allows it
+            (`can_capture_update`), and returns a tensor; None if the caller does so after the call.
+        optimizer: Has the learning rates.
         parameters: The trained parameters.
         carried: State between batches, in its attribute ``value``; None without one.
         report: Receives the reason if a batch cannot be captured; all others run without a graph.
@@ -177,27 +194,42 @@ class CapturedLosses(CapturedCalls):
     """
 
     def __init__(
-        self, compute: Callable[[Any], Loss], parameters: Sequence[nn.Parameter], carried: Any,
+        self, compute: Callable[[Any], Loss], update: Callable[[Loss], Tensor] | None,
+        optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter], carried: Any,
         report: Report, make: Callable[[], CapturedGraph] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(self._step, report, make)
-        self._compute, self._parameters, self._carried = compute, parameters, carried
+        self._compute, self._update = compute, update
+        self._parameters, self._carried = parameters, carried
+        self._optimizer, self._rates = optimizer, list[Tensor]()
+        self._written: list[float] = []  # the values of the rates
         self._buffers: dict[nn.Parameter, Tensor] = {}
         self._graded: dict[Captured, list[nn.Parameter]] = {}
+        # loading replaces the tensors of the moments, which the graphs write to
+        optimizer.register_load_state_dict_post_hook(lambda loaded: self._forget())
 
-    def __call__(self, batch: Any) -> Loss:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the loss of a batch, after replacing the gradients."""
-        loss, state = super().__call__(batch, getattr(self._carried, "value", None))
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, batch: Any
+    ) -> tuple[Loss, Tensor | None]:
+        """Return the loss of a batch, after replacing the gradients, and the result of the update.
+
+        That is None if the weights were not updated.
+        """
+        loss, updated, state = super().__call__(batch, getattr(self._carried, "value", None))
         self._carry(state)
-        return loss
+        return loss, updated
 
-    def _step(self, batch: Any, state: Any) -> tuple[Loss, Any]:
-        """Return the loss of a batch and the state after it; gradients are added to those there."""
+    def _step(self, batch: Any, state: Any) -> tuple[Loss, Tensor | None, Any]:
+        """Return the loss of a batch, the result of the update, and the state after the batch.
+
+        Gradients are added to those that are there.
+        """
         self._carry(state)
         loss = self._compute(batch)
         shown = loss.shown if loss.shown is None else loss.shown.detach()
         result = Loss(loss.objective.detach(), loss.examples, shown)
-        return result, getattr(self._carried, "value", None)
+        updated = None if self._update is None else self._update(result)
+        return result, updated, getattr(self._carried, "value", None)
 
     def _directly(self, *arguments: Any) -> Any:
         self._clear()
@@ -206,9 +238,15 @@ class CapturedLosses(CapturedCalls):
     def _captured(self, leaves: Sequence[Any], form: Any) -> Captured:
         """Record a graph that fills the gradients of the parameters that had one just before."""
         graded = [parameter for parameter in self._parameters if parameter.grad is not None]
+        if any(parameter.grad.is_sparse for parameter in graded if parameter.grad is not None):
+            raise RuntimeError("a gradient is sparse, so its shape depends on the batch")
         for parameter in graded:
             self._buffers.setdefault(parameter, torch.zeros_like(parameter))
         self._use_buffers(graded)
+        if self._update is not None and not self._rates:
+            self._written = [group["lr"] for group in self._optimizer.param_groups]
+            device = self._parameters[0].device
+            self._rates = [torch.tensor(rate, device=device) for rate in self._written]
         captured = super()._captured(leaves, form)
         self._graded[captured] = graded
         return captured
@@ -217,12 +255,41 @@ class CapturedLosses(CapturedCalls):
         for parameter in self._parameters:
             if parameter.grad is not None:
                 parameter.grad.zero_()
-        return self._step(*arguments)
+        with self._rates_on_device():
+            return self._step(*arguments)
 
     def _replayed(self, captured: Captured) -> Any:
         self._clear()
         self._use_buffers(self._graded[captured])
+        for i, group in enumerate(self._optimizer.param_groups if self._rates else ()):
+            if self._written[i] != group["lr"]:
+                self._written[i] = group["lr"]
+                self._rates[i].fill_(group["lr"])
         return super()._replayed(captured)
+
+    @contextmanager
+    def _rates_on_device(self) -> Iterator[None]:
+        """Let the optimizer read its rates from tensors within the block.
+
+        Outside of it they are numbers, so that checkpoints and steps without a graph are those of
+        a training that has none. The flag is what torch asks for before it captures a step.
+        """
+        if self._update is None:
+            yield
+            return
+        groups = self._optimizer.param_groups
+        kept = [(group["lr"], group["capturable"]) for group in groups]
+        try:
+            for group, rate in zip(groups, self._rates, strict=True):
+                group["lr"], group["capturable"] = rate, True
+            yield
+        finally:
+            for group, (rate, flag) in zip(groups, kept, strict=True):
+                group["lr"], group["capturable"] = rate, flag
+
+    def _forget(self) -> None:
+        self._graphs.clear()
+        self._graded.clear()
 
     def _use_buffers(self, parameters: Sequence[nn.Parameter]) -> None:
         for parameter in parameters:

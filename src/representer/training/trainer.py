@@ -34,7 +34,7 @@ from representer.training.config import (
     require_same,
     stopping_reason,
 )
-from representer.training.cuda_graphs import CapturedLosses, can_capture
+from representer.training.cuda_graphs import CapturedSteps, can_capture, can_capture_update
 from representer.training.generators import differences, fingerprint
 from representer.training.interruption import Interruption
 from representer.training.lazy_adam import LazyAdam
@@ -216,10 +216,15 @@ class TrainingStep:
         self._task, self._config = task, config
         self._captured = None
         self.reads_later = can_read_later(accelerator, optimizer)
-        self._is_faulty: Tensor | None = None  # 1 after a step that was not finite, on the device
+        # 1 after a step that was not finite; graphs read and write it where it is
+        self._is_faulty = torch.zeros((), device=accelerator.device)
         if config.cuda_graph and can_capture(accelerator, task.carried):
             trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-            self._captured = CapturedLosses(self._compute, trained, task.carried, report)
+            is_whole = self.reads_later and can_capture_update(optimizer)
+            self._captured = CapturedSteps(
+                self._compute, self._update if is_whole else None, optimizer, trained, task.carried,
+                report,
+            )  # fmt: skip
 
     def __call__(self, description: Sequence[Any]) -> Callable[[], StepOutcome]:
         """Perform the step of one batch, and return what waits for its outcome."""
@@ -232,14 +237,18 @@ class TrainingStep:
         if is_pinned:
             batch = recursively_apply(Tensor.pin_memory, batch)
         batch = send_to_device(batch, accelerator.device, non_blocking=is_pinned)
-        if self._captured is None:
-            loss, examples, shown = self._loss(batch)
+        numbers = None
+        if self._captured is not None:
+            loss, numbers = self._captured(batch)
+        elif self.reads_later:
+            self._optimizer.zero_grad()
+            loss = self._compute(batch)
         else:
-            loss, examples, shown = self._captured(batch)
-        weight = 0 if is_stand_in else examples
+            loss = self._loss(batch)
+        weight = 0 if is_stand_in else loss.examples
         if self.reads_later:
-            return self._step_on_device(loss, loss if shown is None else shown, weight)
-        outcome = self._step(loss, shown, weight)
+            return _read_later(self._update(loss) if numbers is None else numbers, weight)
+        outcome = self._step(loss.objective, loss.shown, weight)
         return lambda: outcome
 
     def _step(self, loss: Tensor, shown: Tensor | None, weight: int) -> StepOutcome:
@@ -261,37 +270,21 @@ class TrainingStep:
         self._optimizer.step()
         return StepOutcome(loss_sum, int(total))
 
-    def _step_on_device(self, loss: Tensor, shown: Tensor, weight: int) -> Any:
+    def _update(self, loss: Loss) -> Tensor:
         """Update the weights unless loss or gradient are not finite, without reading them.
 
         Nothing is updated after a step that was not finite until its outcome is read.
+
+        Returns:
+            The mean to log and the norm of the gradient.
         """
-        if self._captured is None:
-            self._optimizer.zero_grad()
-            self._accelerator.backward(loss)
+        shown = loss.objective if loss.shown is None else loss.shown
         numbers = torch.stack((shown.detach().double(), self._clip().double()))
         fault = (~numbers.isfinite()).any().float()
-        if self._is_faulty is not None:
-            fault = torch.maximum(self._is_faulty, fault)
-        self._is_faulty = self._optimizer.found_inf = fault  # type: ignore[attr-defined]
+        torch.maximum(self._is_faulty, fault, out=self._is_faulty)
+        self._optimizer.found_inf = self._is_faulty  # type: ignore[attr-defined]
         self._optimizer.step()
-        host = torch.empty(2, dtype=torch.float64, pin_memory=numbers.is_cuda)
-        host.copy_(numbers, non_blocking=True)
-        event = torch.cuda.Event() if numbers.is_cuda else None
-        if event is not None:
-            event.record()
-
-        def read() -> StepOutcome:
-            if event is not None:
-                event.synchronize()
-            mean, norm = host.tolist()
-            if not math.isfinite(mean):
-                return StepOutcome(mean * weight, weight, f"the loss is {mean * weight}")
-            is_fault = not math.isfinite(norm)
-            fault = f"the norm of the gradient is {norm}" if is_fault else None
-            return StepOutcome(mean * weight, weight, fault)
-
-        return read
+        return numbers
 
     def _loss(self, batch: Any) -> Loss:
         result = self._task.loss(self._model, batch)
@@ -315,6 +308,27 @@ class TrainingStep:
             else:  # of gradients that differ from those of the norm
                 self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
         return norm
+
+
+def _read_later(numbers: Tensor, weight: int) -> Callable[[], StepOutcome]:
+    """Return what waits for the mean loss and the norm of a step, of so many examples."""
+    host = torch.empty(2, dtype=torch.float64, pin_memory=numbers.is_cuda)
+    host.copy_(numbers, non_blocking=True)
+    event = torch.cuda.Event() if numbers.is_cuda else None
+    if event is not None:
+        event.record()
+
+    def read() -> StepOutcome:
+        if event is not None:
+            event.synchronize()
+        mean, norm = host.tolist()
+        if not math.isfinite(mean):
+            return StepOutcome(mean * weight, weight, f"the loss is {mean * weight}")
+        is_fault = not math.isfinite(norm)
+        fault = f"the norm of the gradient is {norm}" if is_fault else None
+        return StepOutcome(mean * weight, weight, fault)
+
+    return read
 
 
 def can_read_later(accelerator: Accelerator, optimizer: Any) -> bool:
