@@ -108,9 +108,6 @@ def edges(*pairs: tuple[int, int]) -> np.ndarray:
     return np.concatenate([ends, ends[::-1]], axis=1)
 
 
-RING, PATH = edges(*((v, (v + 1) % 9) for v in range(9))), edges(*((v, v + 1) for v in range(8)))
-
-
 def test_a_graph_has_the_same_digest_in_every_order_of_nodes_and_edges():
     rng = np.random.default_rng(0)
     for _ in range(20):

@@ -139,17 +139,6 @@ def test_the_green_function_is_the_rectifier_without_its_linear_term(preset: str
         assert not f.coefficients.any()
 
 
-def test_the_charging_unit_has_unit_weights_and_a_state_without_sigmoid():
-    network = charging_network("kbrn")
-    part = network.layer
-    assert part.weight_ih_l0.item() == part.weight_hh_l0.item() == 1.0
-    with torch.no_grad():
-        part.activation().coefficients.fill_(0.1)
-    x = torch.ones(3, 2, 1)
-    output, _ = network.layer(x)
-    torch.testing.assert_close(network(x), torch.sigmoid(output[..., 0]))
-
-
 def test_sigmoid_cells_follow_their_equations():
     rnn, lstm = SigmoidRNN(1, 1), SigmoidLSTM(1, 1)
     with torch.no_grad():

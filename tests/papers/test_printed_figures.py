@@ -10,8 +10,6 @@ import pytest
 
 from papers import printed
 from representer.models import CELLS as MODEL_CELLS
-from representer_papers.kbdnn2018 import FUNCTIONS, charging, long_term, networks, xor
-from representer_papers.kbdnn2018.networks import CHARGES
 from representer_papers.rkm2019 import RECIPES, language, published
 from representer_papers.rkm2019.documents import DATASETS as DOCUMENT_SETS
 from representer_papers.string_graph2017 import RECIPES as STRING_RECIPES
@@ -125,20 +123,6 @@ def test_the_data_sets_have_their_official_sizes():
     sentences = {d.name: [*d.sizes] for d in TREEBANK_SETS.values()}
     assert sentences == printed.rows(printed.TREEBANK)
     assert sum(sentences["fine-roots"]) == 11_855  # L17 section 6.2
-
-
-def test_the_settings_of_m18_match_the_paper():
-    assert xor.CENTERS == (50, 100, 300)  # Fig. 2
-    assert xor.BITS == (2, 4)
-    assert CHARGES["paper"] == (0, 9)
-    assert (charging.UPDATES, charging.BATCH, charging.TEST) == (10_000, 500, 25_000)
-    assert networks.charging_network("kbrn").layer.activation().centers.shape == (1, 20)
-    assert networks.long_term_network("kbrn", "paper").layer.activation().centers.shape == (20, 100)
-    assert (long_term.UPDATES, long_term.BATCH) == (100_000, 500)
-    assert long_term.LONG == (60, 80, 100, 150, 200)  # Fig. 6
-    assert long_term.SHORT[-1] == 50  # Fig. 5
-    assert FUNCTIONS == ("or", "and", "xor", "iff")
-    assert long_term.SPAN == 4.0  # Fig. 4
 
 
 def cells_of(page: str, start: str) -> list[str]:

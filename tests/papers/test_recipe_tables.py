@@ -152,14 +152,6 @@ def test_string_language_models_train_with_the_settings_of_section_6_1():
     assert highway  # "we add highway connections within each layer"
 
 
-def test_a_smaller_budget_shortens_the_schedule_and_the_whole_one_keeps_it():
-    assert shared_language.shortened(LANGUAGE["state"], 1) == LANGUAGE["state"]
-    shorter = shared_language.shortened(LANGUAGE["state"], 0.1)  # ours
-    assert shorter == LANGUAGE["state"] | {
-        "epochs": 10, "patience": 0, "lr_decay_from": 4, "lr_decay": round(0.02 ** (1 / 6), 6),
-    }  # fmt: skip
-
-
 # ---- L17 Table 3, section 6.3 ----
 
 
@@ -182,7 +174,7 @@ def test_molecules_train_with_the_settings_of_section_6_3():
     ("row", "parameters"),  # code: all "0.26m"
     [
         ("wl-gated", 263_376), ("wl", 259_601), ("loopy-bp", 256_256),
-        ("neural-fingerprint", 261_146),
+        ("neural-fingerprint", 261_146), ("gine", 261_909),  # of the last one: ours
     ],
 )  # fmt: skip
 def test_the_networks_of_table_3_have_its_number_of_parameters(row: str, parameters: int):
@@ -190,7 +182,11 @@ def test_the_networks_of_table_3_have_its_number_of_parameters(row: str, paramet
     assert sum(p.numel() for p in model.parameters()) == parameters
     if row.startswith("wl"):
         layer = model.body.layer
-        assert (layer.depth, layer.readout) == (4, "last")  # code: the last round alone
+        assert (layer.depth, layer.order) == (4, 2)
+        assert (layer.readout, layer.decay) == (
+            "last",
+            "gated" if row == "wl-gated" else 1.0,
+        )  # code
         assert layer.gate_scale == (10.0 if row == "wl-gated" else 1.0)  # code
 
 
@@ -423,6 +419,7 @@ def test_the_first_two_bits_are_learned_as_in_figs_5_and_6(tmp_path, losses: lis
     assert (chosen.UPDATES, chosen.BATCH, chosen.EPOCH) == (100_000, 500, 10)  # 10: code
     assert chosen.SHORT == (5, 10, 15, 20, 25, 30, 35, 40, 45, 50)  # Fig. 5
     assert chosen.LONG == (60, 80, 100, 150, 200)  # Fig. 6
+    assert chosen.SPAN == 4.0  # Fig. 4
     assert (chosen.ENOUGH, chosen.SOLVED, chosen.CHECK) == (0.99, 0.995, 25_000)  # 0.99: code
     assert pytest.approx(0.995 + 3 * math.sqrt(0.995 * 0.005 / 25_000)) == chosen.SURE  # ours
     assert M18["kbrn-long-term"].seeds == (0, 1, 2, 3, 4)  # "5 different runs"

@@ -10,7 +10,6 @@ import pytest
 from representer.cli.main import entry_point
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019 import RECIPES, documents
-from representer_papers.rkm2019.documents import locate_documents
 from representer_papers.shared import datasets
 from undrawn import undrawn
 
@@ -45,16 +44,6 @@ def test_a_smoke_run_fills_the_table_through_the_command_line(table, out):
     assert [b["name"] for b in metrics["baselines"]][-1] == "majority class"
     runs = sorted(p.name for p in (out / "ag_news").iterdir() if p.is_dir())
     assert runs == [f"{c}-{n}gram-seed0" for c in ("cnn", "rkm-cifg") for n in (1, 3)]
-
-
-def test_a_configuration_has_its_seed_and_the_budgets_fraction_of_steps(data, tmp_path):
-    (place, _) = locate_documents(data, [])
-    request = Request(data, tmp_path, budget=0.0325, threads=1)
-    config = documents._config(request, place, tmp_path, "cnn", 3, 7)
-    assert (config.seed, config.cell, config.filter_length) == (7, "cnn", 3)
-    assert (config.max_steps, config.batch_size) == (1300, 16)
-    assert (config.data, config.test) == (str(place.train), str(place.test))
-    assert (config.valid_fraction, config.out) == (0.05, str(tmp_path / "cnn-3gram-seed7"))
 
 
 def test_the_budget_shortens_training_and_the_table_shows_the_steps(data, tmp_path, monkeypatch):

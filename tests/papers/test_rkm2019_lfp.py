@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
@@ -22,7 +21,6 @@ from representer_papers.rkm2019.lfp import (
     RATE,
     SIGNAL_SETS,
     _write_table,
-    config_of,
     ensemble_accuracy,
 )
 from representer_papers.rkm2019.published import BASELINE, CELLS
@@ -105,16 +103,6 @@ def test_duplicate_trials_are_dropped(root):
 def test_recordings_are_resampled_to_the_common_rate(root):
     recordings = SIGNAL_SETS["alcoholism"].recordings(root)
     assert (recordings.sampling_rate, recordings.signals.shape) == (RATE, (15, 2, 160))
-
-
-def test_the_sizes_match_the_paper():
-    for signals in SIGNAL_SETS.values():
-        config = config_of(signals, "rkm-lstm", Request(data=Path(), out=Path()), 29, 3)
-        sizes = (config.filters, config.filter_length, config.hidden_size, config.seed)
-        assert sizes == ("wavelet", 40, 30, 3)
-        syncnet = config_of(signals, "syncnet", Request(data=Path(), out=Path()), 29, 3)
-        assert (syncnet.stride, syncnet.pooling, syncnet.pool_length) == (1, "flatten", 40)
-        assert (syncnet.lr, syncnet.epochs) == (config.lr, config.epochs)
 
 
 def test_the_recipe_trains_and_writes_the_table(root):

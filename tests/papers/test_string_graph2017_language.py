@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from language_samples import estimator_of
-from papers.language_text import write_text
 from representer.errors import DataError
 from representer.estimators.language_training import network_config
 from representer.models import LanguageNetwork
@@ -23,11 +22,6 @@ from representer_papers.string_graph2017.language import LANGUAGE, VARIANTS
 def request(tmp_path, **changes):
     values = {"data": tmp_path / "data", "out": tmp_path / "out", "smoke": True, "threads": 1}
     return Request(**{**values, **changes})
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path / "data")
 
 
 def parameters(options) -> int:

@@ -27,11 +27,6 @@ def words(treebank: Path, out: Path) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.fixture
-def command(treebank, tmp_path) -> list[str]:
-    return words(treebank, tmp_path / "out")
-
-
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory) -> Path:
     """Return the folder of a finished smoke run, to be copied."""
