@@ -201,12 +201,6 @@ def test_a_regressor_of_trees_with_features_of_their_nodes():
     assert model.score(X, y) > 0.99
 
 
-def test_grid_search_over_a_kernel_of_trees():
-    model = GraphClassifier(kernel=TreeKernel(1), **SMALL | {"answer": "kernel"})
-    search = GridSearchCV(model, {"kernel__order": [1, 2]}, cv=2).fit(TREES, OF_TREES)
-    assert search.best_params_ == {"kernel__order": 2}
-
-
 def test_the_network_of_trees_takes_written_trees_too():
     model = GraphClassifier(network="tree", **SMALL | {"epochs": 1}).fit(TREES, OF_TREES)
     assert model.predict(TREES[:2]).shape == (2,)

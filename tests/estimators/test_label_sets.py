@@ -107,13 +107,6 @@ def test_the_explained_score_is_the_logit_of_the_most_probable_label(fitted):
         assert total == pytest.approx(one.score, abs=1e-6)
 
 
-def test_the_report_shows_each_label(fitted, tmp_path):
-    fitted.report(tmp_path / "r.html", TEXTS[:12], LISTS[:12])
-    page = (tmp_path / "r.html").read_text("utf-8")
-    assert "sea" in page
-    assert "sky" in page
-
-
 def test_indicators_weights_and_a_kernel_alone():
     model = TextClassifier(answer="kernel", multilabel=True, random_state=0, verbose=0)
     model.fit(TEXTS, TABLE, sample_weight=np.ones(len(TEXTS)))

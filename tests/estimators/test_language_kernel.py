@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from sklearn.model_selection import GridSearchCV
 
 from language_samples import made_up_text, small_model
-from representer.errors import ArgumentError, CheckpointError, DataError, KindError
+from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators import LanguageModel, language, language_training
 from representer.estimators.halves import Pool
 from representer.estimators.language_training import (
@@ -264,9 +264,6 @@ def test_what_needs_a_network_says_so(tmp_path):
     assert LanguageModel(**SMALL, answer="kernel", warm_start=str(tmp_path / "run")).fit(TEXT)
     with pytest.raises(ArgumentError, match="answer is 'all'; expected one of both, kernel"):
         LanguageModel(answer="all").fit(TEXT)
-    lstm = LanguageModel(**SMALL | {"cell": "lstm", "epochs": 1}, answer="network").fit(TEXT)
-    with pytest.raises(KindError, match="sum over the steps"):
-        lstm.explain(["a"])
 
 
 def test_scikit_learn_searches_over_answers():

@@ -29,12 +29,8 @@ NETWORK = {**SMALL, "answer": "network"}
 
 def test_it_learns_numbers_with_a_gaussian_process():
     regressor = fitted("MoleculeRegressor")
-    assert regressor.score(MOLECULES, NUMBERS) > 0.9
     assert regressor.machine_.precision is not None
     assert regressor.share_["kernel"] > 0.5  # which counts atoms
-    mean, std = regressor.predict(MOLECULES, return_std=True)
-    assert mean.shape == std.shape == (20,)
-    assert (std > 0).all()
 
 
 @pytest.mark.slow

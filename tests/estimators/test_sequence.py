@@ -10,8 +10,6 @@ import torch
 from fitted_examples import COUNTS as NUMBERS
 from fitted_examples import KERNEL, VECTORS, WORDS, fitted, words
 from fitted_examples import PATTERNS as LABELS
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SequenceClassifier, SequenceRegressor
@@ -87,12 +85,6 @@ def test_a_kernel_that_is_no_sum_over_tokens_is_a_contribution_of_the_whole():
     assert total == pytest.approx(one.score, abs=1e-6)
 
 
-def test_it_is_saved_with_its_kernel(classifier, regressor, tmp_path):
-    for name, model in (("one", classifier), ("other", regressor)):
-        model.save(tmp_path / name)
-        assert repr(type(model).load(tmp_path / name).kernel) == repr(KERNEL)
-
-
 @pytest.mark.parametrize("kernel", [
     StringKernel(1).cosine().activated(InversePolynomial()),
     DeepStringKernel((1, 2), 0.5, Polynomial()),
@@ -102,14 +94,6 @@ def test_kernels_that_bound_the_norm_of_references_are_saved_too(kernel, tmp_pat
     model.fit(WORDS[:20], LABELS[:20]).save(tmp_path / "run")
     again = SequenceClassifier.load(tmp_path / "run")
     np.testing.assert_allclose(again.predict_proba(WORDS[:4]), model.predict_proba(WORDS[:4]))
-
-
-def test_grid_search_over_the_parameters_of_the_kernel():
-    model = SequenceClassifier(kernel=StringKernel(2), **SMALL | {"answer": "kernel"})
-    search = GridSearchCV(model, {"kernel__decay": [0.1, 0.9]}, cv=2).fit(WORDS, LABELS)
-    assert search.best_params_["kernel__decay"] in (0.1, 0.9)
-    assert model.kernel.decay == 0.5
-    assert clone(model).get_params()["kernel__order"] == 2
 
 
 def test_empty_and_unknown_sequences_are_predicted(classifier):
