@@ -29,7 +29,6 @@ from representer.report.page import (
     Predictions,
     compared,
     figures_by_target,
-    figures_of,
     mistakes,
 )
 from representer.tasks.flow import EstimatorComparison, EstimatorTask
@@ -101,16 +100,6 @@ def test_the_first_of_two_options_counts_and_a_list_is_a_text():
     for text in ("10;20", "١٠", "-1"):
         with pytest.raises(ArgumentError, match=f"borders is '{text}'; expected integers"):
             parameters_of(kind(borders=text), Parameters)
-
-
-@pytest.mark.parametrize(("values", "message"), [
-    ({"valid_fraction": 0.5, "test_fraction": 0.5}, "less than 1"),
-    ({"test_fraction": 0.0}, "between 0 and 1"), ({"seed": -1}, "0 or more"),
-    ({"kind": "ranking"}, "one of auto"), ({"demo": True, "test": "x"}, "nothing with --demo"),
-])  # fmt: skip
-def test_options_out_of_their_range_are_refused(values, message):
-    with pytest.raises(ArgumentError, match=message):
-        GraphConfig(**values)
 
 
 def test_labels_are_numbers_only_if_all_are_and_one_is_a_fraction():
@@ -188,12 +177,6 @@ def test_unusable_labels_are_refused():
         divided({"all": objects(["1", "2", "3"])}, FRACTIONS, 0, is_regression=True)
     with pytest.raises(DataError, match=r"line 2.*'inf'; expected a finite number"):
         encode_labels(objects(["1", "inf"]), [])
-
-
-def test_the_interval_of_a_regression_covers_what_it_says():
-    truth, mean = np.zeros(4), np.array([0.0, 1.0, 1.9, 2.1])
-    figures = figures_of(Column("", truth, []), Predictions(mean, deviations=np.ones(4)))
-    assert figures["coverage"]["0.95"] == 0.75
 
 
 def test_a_model_is_compared_with_the_best_of_networks_and_baselines():

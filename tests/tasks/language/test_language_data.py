@@ -10,7 +10,7 @@ import torch
 
 from language_samples import estimator_of, made_up_text, small_config
 from representer.data.language import PARTS, digests_of
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
 from representer.estimators.language_training import network_config, optimizer_for, trainer_config
 from representer.models import LanguageNetwork
 from representer.options.language import LanguageConfig, LanguageParameters, defaults_of
@@ -62,11 +62,6 @@ def test_the_error_for_an_invalid_text_names_the_file_and_the_reason(tmp_path, c
     assert "bad.txt" in str(caught.value)
 
 
-def test_no_data_are_an_error_with_the_demo_as_fix():
-    with pytest.raises(ArgumentError, match=r"data is None.*representer fit language --demo"):
-        read(small_config())
-
-
 def test_the_demo_needs_no_file():
     data = read(small_config(demo=True, min_count=2))
     assert len(data.parts["train"]) > 50_000
@@ -87,25 +82,6 @@ def test_equal_lines_stay_together_and_are_counted(tmp_path, capsys):
 
 
 # The options of a language run: ranges, presets, and the sizes that the papers print.
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    ({"valid_fraction": 0.0}, "valid_fraction is 0.0; expected a number between 0 and 1"),
-    ({"demo": True, "data": "a.txt"}, "data is 'a.txt'; expected nothing with --demo"),
-    ({"cutoffs": "10;20"}, "cutoffs is '10;20'; expected integers separated by commas"),
-    ({"hidden_size": 0}, "hidden_size is 0; expected a positive integer"),
-    ({"unroll": 0}, "unroll is 0"),
-    ({"rnn_dropout": 1.0}, "rnn_dropout is 1.0; expected a number in \\[0, 1\\)"),
-    ({"lr": float("nan")}, "lr is nan"),
-    ({"level": "byte"}, "level is 'byte'; expected one of word, char"),
-    ({"optimizer": "lbfgs"}, "expected one of adam, sgd"),
-    ({"decay": "1.5"}, "decay is '1.5'; expected a number in \\[0, 1\\], learned"),
-    ({"max_vocabulary": 2}, "max_vocabulary is 2; expected 3 or more, or 0"),
-    ({"patience": -1}, "patience is -1; expected 0 or more"),
-])  # fmt: skip
-def test_a_value_out_of_range_is_refused(options, message):
-    with pytest.raises(ArgumentError, match=message):
-        estimator_of(LanguageConfig(**options)).check()
 
 
 def test_defaults_that_differ_from_those_of_the_estimator_are_these():

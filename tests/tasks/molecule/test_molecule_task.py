@@ -14,17 +14,6 @@ from representer.tasks.molecule import FLOW
 from representer.tasks.objects import Objects
 
 
-@pytest.mark.parametrize(("wrong", "expected"), [
-    ({"task": "ranking"}, "task is 'ranking'; expected one of auto, regression, classification"),
-    ({"split": "time"}, "split is 'time'; expected one of random, scaffold"),
-    ({"valid_fraction": 0.5, "test_fraction": 0.5}, r"valid_fraction \+ test_fraction is 1.0"),
-    ({"demo": True, "target": "y"}, "target is 'y'; expected nothing with --demo"),
-])  # fmt: skip
-def test_a_value_out_of_its_range_is_refused(wrong, expected):
-    with pytest.raises(ArgumentError, match=expected):
-        MoleculeConfig(**wrong)
-
-
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [

@@ -218,13 +218,6 @@ def test_a_fold_names_the_way_in_which_its_run_continues(drawn, tmp_path, monkey
     assert said == [option]
 
 
-def forget(run, name) -> None:
-    """Remove a fold from the list of those that are finished."""
-    path = run / "folds.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if json.loads(line)["fold"]["name"] != name))
-
-
 @pytest.mark.parametrize(
     "change", [{"hidden_size": 4}, {"lr": 0.5}, {"seed": 1}, {"epochs": 1}, {"answer": "both"}]
 )
