@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jsonargparse import Namespace
-from tests.cli.conftest import TINY, write_molecules, write_table
-from tests.cli.test_fit_graph import chains
 
+from cli.conftest import TINY, chains, write_molecules, write_table
 from representer.cli.train import Compare
 from representer.data.signals import synthetic_recordings
 from representer.data.signals.arrays import write_npz
@@ -213,13 +212,3 @@ def test_given_folds_are_the_test_parts(tmp_path):
         assert sorted([*train, *valid, *test]) == [*range(20)]
         assert len(valid) == round(0.25 * (20 - len(test)))
         assert 19 in train + valid
-
-
-def test_several_targets_are_refused(run, tmp_path):
-    path = tmp_path / "two.csv"
-    rows = [f"{'C' * n},{n}.5,{n}.25" for n in range(1, 12)]
-    path.write_text("smiles,a,b\n" + "\n".join(rows) + "\n")
-    outcome = run("compare", path, "--target", "a,b", "--out", tmp_path / "out")
-    assert outcome.code == 2
-    assert "--target is 'a,b'; expected one target to compare models on" in outcome.error
-    assert not (tmp_path / "out").exists()

@@ -82,10 +82,3 @@ def test_copies_of_a_molecule_are_in_one_part_and_each_target_has_intervals(run,
         for name in ("length", "rest"):
             numbers = [float(row[f"{what}_{name}"]) for what in ("low", "prediction", "high")]
             assert numbers == sorted(numbers)
-
-
-def test_a_level_out_of_range_or_too_high_for_the_data_is_refused(run, table, tmp_path):
-    words = ["fit", "text", table, "--out", tmp_path / "run", *ALONE]
-    refused = run(*words, "--conformal", "1.5").error
-    assert "--conformal is 1.5; expected a number between 0 and 1" in refused
-    assert "needs at least 99 calibration rows" in run(*words, "--conformal", "0.99").error

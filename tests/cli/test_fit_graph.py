@@ -84,22 +84,3 @@ def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
     names = {mistake["name"]: mistake["number"] for mistake in details["mistakes"]}
     assert all(name == f"g{number - 1}" for name, number in names.items())
     assert "Graph g" in (out / "report.html").read_text()
-
-
-def test_invalid_inputs_of_fit_graph_are_rejected(
-    run, graph_files, graph_run, graph_regression, tmp_path
-):
-    data = graph_files / "classes.jsonl"
-    assert "--demo" in run("fit", "graph").err
-    refused = run("fit", "graph", data, "--kind", "regression", "--out", tmp_path / "x")
-    assert "line 1" in refused.error
-    assert "expected a finite number" in refused.error
-    assert "decay is '-1'" in run("fit", "graph", data, "--decay=-1", "--out", tmp_path / "x").error
-    assert not (tmp_path / "x").exists()
-    refused = run("evaluate", graph_run, graph_files / "numbers.jsonl")
-    assert "is not one of the 2 classes: 'few', 'many'" in refused.error
-    bare = tmp_path / "bare.jsonl"
-    bare.write_text('{"nodes": [[1.0]], "edges": []}\n')
-    refused = run("predict", graph_regression, bare)
-    assert "bare.jsonl" in refused.error
-    assert "1 number per node" in refused.error

@@ -150,15 +150,3 @@ def test_an_explained_score_is_the_logit_of_the_next_token(
         assert entry["score"] == pytest.approx(logits.max() - logits.mean(), abs=1e-5)
         assert entry["prediction"].split()[0] == model.predict([LINE])[0]
     assert "<h3>After line 2: " in (out / "report.html").read_text()
-
-
-def test_what_has_no_contributions_is_refused(run, running_text, tmp_path):
-    words = ["fit", "language", running_text, *LANGUAGE, "--epochs", "1", "--baselines", "none"]
-    for options, message in (
-        (("--cutoffs", "3"), "without cutoffs"), (("--cell", "lstm"), "sum over the steps"),
-    ):  # fmt: skip
-        out = tmp_path / options[0]
-        assert run(*words, "--out", out, *options).code == 0
-        assert message in run("explain", out, running_text, "--report").error
-        assert not (out / "explanations.json").exists()
-    assert estimators.load(tmp_path / "--cutoffs").get_params()["cutoffs"] == (3,)

@@ -108,18 +108,6 @@ def test_the_mean_is_that_of_the_training_rows(molecule_run, molecules):
     assert metrics["baselines"][-1]["test"]["atoms"]["rmse"] == pytest.approx(wanted)
 
 
-def listed(run, out, path) -> list[str]:
-    assert run("explain", out, path, "--top", "500", "--report").code == 0
-    (entry,) = json.loads((out / "explanations.json").read_text())
-    assert entry["others"]["count"] == 0
-    total = sum(one["contribution"] for one in entry["contributions"]) + entry["constant"]
-    assert total == pytest.approx(entry["score"], abs=1e-6)
-    assert len(entry["atoms"]) == 3
-    by_place = sum(row["contribution"] for row in entry["by_place"])  # atoms, and descriptors
-    assert by_place == pytest.approx(total - entry["constant"], abs=1e-6)
-    return [one["what"] for one in entry["contributions"]]
-
-
 BAD = 'smiles,x\nCCO,"1,2"\nC(C,2\n,3\nO(C)(C)C,4\nC,5\n'
 
 
@@ -198,23 +186,18 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, molecule_run, molecul
 
 
 @pytest.mark.parametrize(("text", "words", "message"), [
-    ("smiles,y\nC,1\n", ["--target", "z"], "there is no column 'z'; the columns are 'smiles'"),
-    ("name,y\nC,1\n", ["--target", "y"], "no column is named smiles"),
     ("smiles,y\nC,1\n", ["--target", "y", "--smiles", "s"], "there is no column 's'"),
     (
         "smiles,a,b\nC,1,5\nCC,3,4\nCO,2,9\n",
         [],
         "several columns could be it ('a', 'b'); the columns are 'smiles', 'a', 'b'. Name it",
     ),
-    ("", ["--target", "y"], "bad.csv"),
-    ("smiles,y\n", ["--target", "y"], "bad.csv"),
     (
         "smiles,y\nC,1\nCC,tall\nCO,3\n",
         ["--target", "y"],
         "line 3, column 'y': the label is 'tall'; exp",
     ),
     ("smiles,y\nC,1\nC1C,2\n", ["--target", "y"], "line 3, column 'smiles': invalid SMILES"),
-    ("smiles,y\nC,1\n,2\n", ["--target", "y"], "line 3, column 'smiles': empty SMILES"),
     ("smiles,y\nC,1\nCC,2\n", ["--target", "y"], "2 molecules in 2 groups cannot be divided"),
     ("smiles,y\nC,7\nCC,7\nCCC,7\nCCCC,7\nO,7\n", ["--target", "y"], "has the one value 7"),
 ])  # fmt: skip
@@ -247,26 +230,6 @@ def test_a_scaffold_split_has_no_scaffold_in_two_parts(molecules):
     assert sum(map(len, kinds)) == len(set().union(*kinds))
 
 
-def test_files_of_their_own_are_parts_as_they_are(molecules, tmp_path):
-    other = tmp_path / "other.csv"
-    other.write_text("smiles,atoms\nOCC,3\nCCC,3\n")
-    again = MoleculeConfig(data=str(molecules), target="atoms", test=str(other), valid=str(other))
-    assert [len(part) for part in FLOW.prepare(again).parts.values()] == [60, 2, 2]
-
-
-def test_a_molecule_on_both_sides_is_reported(molecules, tmp_path, capsys):
-    other = tmp_path / "other.csv"
-    other.write_text("smiles,atoms\n[Cl-].[Na+],2\nCCCCCCCC,8\n")
-    FLOW.prepare(MoleculeConfig(data=str(molecules), target="atoms", test=str(other)))
-    assert "1 molecules of the test file are training molecules, too" in capsys.readouterr().err
-
-
 def test_targets_that_are_not_standardized_stay_in_their_unit(molecules):
     data = FLOW.prepare(MoleculeConfig(data=str(molecules), target="atoms", standardize=False))
     assert data.target.scales == (1.0,)
-
-
-def test_other_numbers_of_targets_than_the_model_has_are_refused(run, molecule_run, molecules):
-    outcome = run("evaluate", molecule_run, molecules, "--target", "atoms")
-    assert outcome.code == 2
-    assert "the targets are atoms; the model has 2" in outcome.error

@@ -312,19 +312,6 @@ def test_where_all_subjects_have_one_class_standardizing_by_subject_is_warned_of
     assert told is is_told
 
 
-def test_no_data_is_reported(run, tmp_path):
-    outcome = run("fit", "signal", "--out", tmp_path / "run")
-    assert "DATA is None; expected a file of recordings." in outcome.error
-
-
-def test_options_of_files_with_events_are_refused_for_arrays(run, signal_file, tmp_path):
-    for name, value in (("--events", "go"), ("--event-start", "-0.5"), ("--event-seconds", "1.0")):
-        outcome = run("fit", "signal", signal_file, "--out", tmp_path / "run", f"{name}={value}")
-        assert outcome.code == 2
-        assert f"{name} is" in outcome.error
-        assert "since only recordings such as .edf files have events" in outcome.error
-
-
 def test_an_estimator_saved_in_python_predicts_files(run, recordings, signal_file, tmp_path):
     labels = np.asarray(recordings.classes)[recordings.labels]
     model = estimators.SignalClassifier(

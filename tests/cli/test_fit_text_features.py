@@ -101,23 +101,6 @@ def test_a_table_in_python_is_the_same_model_as_that_of_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--features", "size"], "there is no column 'size'"),
-        (["--features", "label"], "--features is 'label'; expected columns other than"),
-        (["--features", "price,"], "--features is ('price', '')"),
-        (["--features", "price", "--answer", "network"], "which the network does not read"),
-    ],
-)
-def test_a_wrong_column_is_one_line(words, message, trained, tmp_path, capsys):
-    head = ["fit", "text", trained[0], "--text", "review", "--label", "label", *SMALL]
-    assert entry_point([*head, *words, "--out", str(tmp_path / "run")]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: ")
-    assert message in error
-
-
-@pytest.mark.parametrize(
     ("X", "message"),
     [
         ("thing", "X is one string"),

@@ -116,19 +116,6 @@ def test_a_number_that_only_yaml_reads_is_refused_in_a_configuration_file(run, t
     assert (outcome.code, f"epochs is {value!r}" in outcome.error) == (2, True)
 
 
-def test_a_missing_configuration_file_is_named(run):
-    outcome = run("fit", "text", "a.csv", "--config", "nowhere.yaml")
-    assert outcome.error == "error: nowhere.yaml: there is no such file. Check the path."
-
-
-def test_no_data_names_the_alternatives(run):
-    outcome = run("fit", "text")
-    assert outcome.error == (
-        "error: DATA is None; expected the path of labeled documents. "
-        "Without data of your own: representer fit text --demo"
-    )
-
-
 @pytest.mark.parametrize(("content", "message"), [
     ("[" * 10_000, "it is nested more than 64 levels deep"),
     ("hidden_size: &a 3\norder: *a\n", "it has an alias"),

@@ -35,17 +35,6 @@ def test_every_row_is_written_in_order_with_its_columns_and_a_prediction(
     assert right >= 57
 
 
-def test_a_row_without_text_keeps_its_place_and_gets_no_prediction(run, trained, tmp_path):
-    data = tmp_path / "a.csv"
-    data.write_text("text,note\nwave salt,1\n,2\nmoon star,3\n")
-    out = tmp_path / "out.csv"
-    outcome = run("predict", trained, data, "-o", out)
-    assert outcome.code == 0
-    assert [row["note"] for row in rows_of(out)] == ["1", "2", "3"]
-    assert [bool(row["prediction"]) for row in rows_of(out)] == [True, False, True]
-    assert "1 row without a prediction: 1 empty text (line 3)" in outcome.err
-
-
 def test_a_column_without_a_name_keeps_its_empty_head(run, trained, tmp_path):
     data = tmp_path / "pandas.csv"  # with its index
     data.write_text(",text,note\n0,wave salt,1\n1,moon star,3\n")
@@ -63,14 +52,6 @@ def test_a_text_without_remaining_words_gets_no_prediction(run, table, tmp_path)
     outcome = run("predict", tmp_path / "run", data, "-o", out)
     assert [bool(row["prediction"]) for row in rows_of(out)] == [True, False]
     assert "1 too short (line 3)" in outcome.err
-
-
-def test_without_a_file_the_table_goes_to_stdout(run, trained, table):
-    outcome = run("predict", trained, table)
-    assert outcome.code == 0
-    header, *rows = csv.reader(outcome.out.splitlines())
-    assert header == ["id", "text", "label", "prediction", "probability_sea", "probability_sky"]
-    assert len(rows) == 60
 
 
 def test_json_lines_keep_what_is_no_text(run, trained, tmp_path):
@@ -154,18 +135,13 @@ def test_classes_of_a_run_saved_from_python_may_be_numbers(run, tmp_path):
         assert "1.5" in outcome.out
 
 
-def test_texts_of_the_command_line_are_predicted_and_explained_without_a_file(run, trained, table):
+def test_texts_of_the_command_line_are_predicted_and_explained_without_a_file(run, trained):
     words = ["--input", "wave tide", "--input", "", "--input=moon, star"]
     header, *rows = csv.reader(run("predict", trained, *words).out.splitlines())
     assert header == ["document", "prediction", "probability_sea", "probability_sky"]
     assert [row[:2] for row in rows] == [["wave tide", "sea"], ["", ""], ["moon, star", "sky"]]
     explained = run("explain", trained, "--input", "wave tide")
     assert explained.out.startswith("document 1: sea (")
-    for given, expected in (
-        ([], "error: DATA is None; expected a file or a folder. For a single text: --input TEXT"),
-        ([table, "--input", "wave"], "error: --input is 'wave'; expected nothing beside DATA."),
-    ):
-        assert run("predict", trained, *given).error == expected
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
@@ -190,15 +166,6 @@ def test_standard_input_and_output_are_a_dash(
 
 
 # ``evaluate``: the figures of a run on other data, as one JSON object.
-
-
-def test_the_last_line_of_stdout_is_one_json_object(run, trained, table):
-    outcome = run("evaluate", trained, table)
-    metrics = last_json(outcome)
-    assert outcome.code == 0
-    assert metrics["count"] == 60
-    assert metrics["accuracy"] > 0.9
-    assert [c["label"] for c in metrics["per_class"]] == ["sea", "sky"]
 
 
 def test_an_unknown_label_is_named_with_file_line_column_and_fix(run, trained, tmp_path):

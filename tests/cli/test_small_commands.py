@@ -16,9 +16,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.cli.conftest import write_table
-from tests.cli.test_fit_graph import chains
 
+from cli.conftest import chains, write_table
 from representer.cli import use
 from representer.cli.main import entry_point
 from representer.cli.share import listen
@@ -38,19 +37,6 @@ def test_cells_prints_the_counts_of_the_paper(run):
     assert "n = 3-gram filters" in outcome.out
 
 
-def test_the_doctor_finds_this_machine_usable(run):
-    outcome = run("doctor")
-    assert outcome.code == 0
-    assert outcome.out.rstrip().endswith("Everything needed works.")
-
-
-def test_the_doctor_fails_where_a_cell_is_wrong(run, monkeypatch):
-    monkeypatch.setattr(doctor, "TOLERANCE", -1.0)
-    outcome = run("doctor")
-    assert outcome.code == 1
-    assert "Not usable yet: LSTM" in outcome.out
-
-
 def test_the_doctor_prints_the_rows_of_the_table_as_json(run, monkeypatch):
     table = run("doctor").out.splitlines()
     outcome = run("doctor", "--json")
@@ -65,6 +51,7 @@ def test_the_doctor_prints_the_rows_of_the_table_as_json(run, monkeypatch):
     monkeypatch.setattr(doctor, "TOLERANCE", -1.0)
     failing = run("doctor", "--json")
     assert (failing.code, json.loads(failing.out)["usable"]) == (1, False)
+    assert "Not usable yet: LSTM" in run("doctor").out
 
 
 def test_generate_shows_every_token_as_soon_as_it_is_sampled(monkeypatch):
@@ -166,10 +153,6 @@ def test_texts_of_a_group_are_exchanged_together(run, tmp_path):
     )
     assert json.loads(alone.out)["p_value"] == 0.01
     assert json.loads(together.out)["p_value"] > 0.02
-
-
-def test_help_lists_the_tasks(run):
-    assert "drift signal" in run("drift", "--help").out
 
 
 # Tests of ``representer serve``: addresses, tokens, and how it stops.
