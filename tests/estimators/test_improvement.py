@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from fitted_examples import MOLECULES, fitted
+from fitted_examples import MOLECULES, RATE, fitted, windows
 from scipy import sparse
 from scipy.integrate import quad
 from scipy.stats import norm
-from tests.estimators.test_signal import RATE, windows
 
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeRegressor, SignalClassifier, TextClassifier

@@ -176,15 +176,6 @@ def test_the_head_has_the_parameters_of_the_paper() -> None:
     assert sum(p.numel() for p in head.parameters()) == 91_504  # AG News
 
 
-def test_word_vectors_are_copied_except_padding() -> None:
-    model = small("cnn")
-    vectors = torch.randn(20, 5, dtype=torch.float64)
-    model.set_vectors(vectors, freeze=True)
-    assert torch.equal(model.embedding.weight[1:], vectors[1:])
-    assert model.embedding.weight[0].abs().sum() == 0
-    assert not model.embedding.weight.requires_grad
-
-
 @pytest.mark.parametrize(("tokens", "lengths", "error", "message"), [
     (torch.ones(3), torch.ones(3).long(), ShapeError, r"tokens has shape \(3,\)"),
     (torch.ones(3, 0).long(), torch.zeros(3).long(), ShapeError, "at least 1"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.tasks.recipe import Request
-from representer_papers.kbdnn2018 import RECIPES
 from representer_papers.kbdnn2018.networks import (
     CHARGES,
     FUNCTIONS,
@@ -40,19 +38,6 @@ def test_one_unit_learns_parity_and_the_penalty_removes_coefficients():
 
 def test_a_run_with_wrong_final_outputs_is_not_solved():
     assert train_parity(ParitySetting(4, 5, 0.0, 0, 3))["solved"] is None
-
-
-def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
-    seen, ran = [], train_parity(ParitySetting(2, 5, 0.0, 0, 1))
-    monkeypatch.setattr("representer_papers.kbdnn2018.xor._draw", lambda path, runs: None)
-    monkeypatch.setattr(
-        "representer_papers.kbdnn2018.xor.train_parity", lambda s: seen.append(s) or ran
-    )
-    RECIPES["kbrn-xor"].run(
-        Request(tmp_path, tmp_path / "out", 0.003, seeds=(5,), command="representer")
-    )
-    assert {(setting.seed, setting.updates) for setting in seen} == {(5, 3_000)}
-    assert len(seen) == 2 * 2 * 3
 
 
 @pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot")

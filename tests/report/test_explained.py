@@ -14,7 +14,7 @@ from made_up_run import change, write_made_up_run
 from page_checks import faults, unequal_sums
 from representer.estimators.explanation import Contribution, Explanation
 from representer.report import page as page_module
-from representer.report import write_report
+from representer.report import pictures, write_report
 from representer.report.page import DRAWN, shown_entries, shown_entry
 from representer.report.pictures import MOST_ATOMS, draw_graph, draw_shares, positions, series
 from undrawn import figures_are_not_drawn  # noqa: F401 (used by all tests of the file)
@@ -138,6 +138,16 @@ def test_the_first_objects_of_a_page_are_drawn():
 def test_the_training_loss_of_an_ensemble_is_that_of_one_member():
     row = page_module._per_member({"train_loss": 5.0, "valid_loss": 0.8}, 5)
     assert row == {"train_loss": 1.0, "valid_loss": 0.8}
+
+
+def test_the_bars_of_a_window_fill_their_steps_without_covering_others():
+    moments = [(0.5, 0.1), (1.0, -0.2), (1.5, 0.3)]
+    entry = {"traces": {"Fz": [0.0] * 9}, "moments": moments, "seconds": 1.5}
+    bars = pictures._window.__wrapped__(5.0, entry).figure.axes[1].patches
+    assert [bar.get_height() for bar in bars] == [0.1, -0.2, 0.3]
+    for bar, (end, _) in zip(bars, moments, strict=True):
+        assert bar.get_x() == pytest.approx(end - 0.475)
+        assert bar.get_width() == pytest.approx(0.45)
 
 
 def test_the_axis_of_a_series_has_whole_steps():

@@ -158,11 +158,6 @@ def test_the_best_accuracy_is_on_top_of_the_comparison(tmp_path):
     assert [result.is_model for result in results].count(True) == 1
 
 
-def test_losses_are_shown_under_their_names():
-    history = [{"epoch": 1, "train_loss": 2.0, "valid_loss": 3.0}]
-    assert page_module._losses(history) == {"training": [(1, 2.0)], "validation": [(1, 3.0)]}
-
-
 def test_many_classes_give_a_list_of_confusions_instead_of_a_matrix(tmp_path):
     run = write_made_up_run(tmp_path, [f"class {i}" for i in range(30)])
     text = without_figures(run)

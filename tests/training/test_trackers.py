@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from tests.cli.conftest import write_table
 
+from cli.conftest import write_table
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError, MissingExtraError
 from representer.estimators import TextClassifier

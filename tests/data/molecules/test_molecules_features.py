@@ -14,8 +14,6 @@ from representer.data.molecules import (  # noqa: E402
 )
 from representer.errors import ArgumentError  # noqa: E402
 
-MOLECULES = ["CCO", "c1cc[nH]c1", "C[N+](C)(C)CC(=O)[O-]", "CS(=O)(=O)N", "[Na+].[Cl-]", "C#C", "B"]
-
 
 def on(smiles: str, size: int, at: int = 0) -> list[str]:
     """Return the names of the features that are 1."""

@@ -193,6 +193,11 @@ def test_resampling_to_the_same_rate_changes_nothing():
     assert resampled(given, 100.0) is given
 
 
+def test_a_rate_may_be_below_one_hertz():
+    found = resampled(waves(2, seconds=40, hz=0.05), 0.5)
+    assert (found.sampling_rate, found.signals.shape[-1]) == (0.5, 20)
+
+
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), 100 * 2**0.5])
 def test_unsupported_rates_are_rejected(rate):
     with pytest.raises(ArgumentError, match="sampling_rate is"):

@@ -287,6 +287,11 @@ def padding(lengths: list[int], batches: list[list[int]]) -> float:
     return padded / sum(lengths)
 
 
+def test_texts_of_like_lengths_share_a_batch():
+    lengths = skewed(1000)
+    assert padding(lengths, length_buckets(lengths, 10, 0, 0)) < 1.15  # 3.2 in a random order
+
+
 def test_batches_are_in_random_order():
     lengths = list(range(1000))
     longest = [max(batch) for batch in length_buckets(lengths, 10, 0, 0)]
