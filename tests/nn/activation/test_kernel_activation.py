@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-from torch import nn
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn import KernelActivation
@@ -59,13 +58,6 @@ def test_random_and_zeros_match_the_authors_code():
     assert make(50, 40, init="random").coefficients.abs().max() > 1.5
 
 
-def test_a_callable_green_function():
-    activation = make(2, 5, lambda u: u.tanh(), init="random")
-    x = torch.randn(3, 2, dtype=torch.float64)
-    expected = (activation.coefficients * (x[..., None] - activation.centers).tanh()).sum(-1)
-    torch.testing.assert_close(activation(x), expected)
-
-
 def test_channels_of_images():
     activation = make(3, 8, dim=1)
     images = torch.randn(2, 3, 4, 5, dtype=torch.float64)
@@ -83,31 +75,10 @@ def test_one_function_for_every_entry_of_any_shape():
     torch.testing.assert_close(activation(x)[1, 2, 3], activation(x[1, 2, 3]))
 
 
-def test_normalization_uses_the_batch_in_training_and_running_statistics_in_evaluation():
-    activation = make(2, 9, normalize=True)
-    x = 3 + 5 * torch.randn(4000, 2, dtype=torch.float64)
-    plain = make(2, 9)
-    inner = (x - x.mean(0)) / (x.var(0, unbiased=False) + activation.norm.eps).sqrt()
-    torch.testing.assert_close(activation(x), plain(inner))
-    for _ in range(100):
-        activation(x)
-    held = activation.eval()(x[:1])
-    torch.testing.assert_close(
-        held, plain(inner[:1]), rtol=0, atol=2e-3
-    )  # 0.9^100 of the initial weight
-
-
 def test_a_batch_of_one_cannot_be_normalized_in_training():
     activation = make(2, normalize=True)
     with pytest.raises(ArgumentError, match=r"batch is 1; expected 2 or more .* Use eval\(\)"):
         activation(torch.zeros(1, 2, dtype=torch.float64))
-
-
-def test_the_penalty_is_the_sum_of_all_coefficients():
-    activation = make(3, 4)
-    assert activation.penalty().item() == pytest.approx(
-        sum(abs(v) for v in activation.coefficients.flatten().tolist())
-    )
 
 
 @pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
@@ -236,12 +207,6 @@ def test_a_wrong_number_of_features_is_rejected(shape):
 def test_a_negative_tolerance_is_rejected():
     with pytest.raises(ArgumentError, match="tolerance is -1; expected 0 or more"):
         make(1).compact(-1)
-
-
-def test_learned_activations_work_in_a_network():
-    network = nn.Sequential(nn.Linear(3, 6), KernelActivation(6, init="tanh"), nn.Linear(6, 1))
-    network(torch.randn(4, 3)).sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
 
 
 def test_a_plot_frames_functions_with_slopes_above_one():

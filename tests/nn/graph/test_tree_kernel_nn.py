@@ -109,12 +109,6 @@ def test_initial_references_of_the_ordered_network_are_plain_paths():
     torch.testing.assert_close(found, TreeKernel(3, 0.5, ordered=True)(trees, paths), **CLOSE)
 
 
-def test_the_printed_example_has_its_values():
-    net = TreeKernelNN(2, 1, 2, 0.5, dtype=F64)
-    net.references()[0] = torch.tensor([[1, 2], [2, 1]])
-    assert net.node_states(T.x, T.edge_index)[0, :, 0].tolist() == [4.75, 22.5]
-
-
 @pytest.mark.parametrize("decay", [0.5, "learned", "state"])
 def test_a_path_is_a_sequence(decay):
     """The node at the root is the last token."""

@@ -16,6 +16,11 @@ from .layers import batch, build
 from .string_layers import build_string, string_batch
 
 Step = tuple[Tensor, Any]
+QUICK = [  # cells whose plain filters the core multiplies
+    "LSTM", "RKM-LSTM", "RKM-CIFG", "Linear Kernel w/ o_t", "Linear Kernel", "RAN", "RKM",
+    "RKM inverse, no feedback", "RKM linear, no feedback", "Linear Kernel, no feedback",
+    "Linear Kernel, learned gates",
+]  # fmt: skip
 
 
 def general(layer: Any, x_t: Tensor, state: Any) -> Step:

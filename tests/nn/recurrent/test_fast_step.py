@@ -1,4 +1,4 @@
-"""Common properties of the fast paths of ``step()`` of all layers."""
+"""The fast path of ``step()`` matches the general one, which handles all other calls."""
 
 from __future__ import annotations
 
@@ -16,12 +16,47 @@ from representer.nn.recurrent import machine, sequence_layer, string
 from representer.nn.recurrent.core_calls import core_call
 from representer.ops import core
 
-from .fast_steps import assert_fast, general, quick, ready, ready_string, spoil, strided
-from .layers import INPUT, WITH_MEMORY
+from .fast_steps import QUICK, assert_fast, general, quick, ready, ready_string, spoil, strided
+from .layers import INPUT, WITH_MEMORY, assert_states_equal, batch, build
+from .string_layers import STRING_LAYERS
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_KIND = pytest.mark.parametrize("make", [ready, ready_string])
 MODULES = {ready: machine, ready_string: string}
+OPTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
+    f"{name} {options}": (make, {"name": name, **options})
+    for make, names, variants in (
+        (
+            ready, QUICK,
+            ({}, {"num_layers": 3}, {"layer_norm": True}, {"num_layers": 2, "layer_norm": True}),
+        ),
+        (ready_string, STRING_LAYERS, ({}, {"num_layers": 3}, {"bias": False})),
+    )
+    for name in names
+    for options in variants
+}  # fmt: skip
+
+
+def moved(state: Any, dtype: torch.dtype) -> Any:
+    return type(state)(*(field.to(dtype) for field in state))
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+@looped("size", [1, 3, 8, 32])
+def test_a_streaming_step_matches_the_general_path(case: str, size: int):
+    make, options = OPTIONS[case]
+    layer, x, state = make(size=size, **options)
+    for dtype in (torch.float64, torch.float32):
+        layer, x, state = layer.to(dtype), x.to(dtype), moved(state, dtype)
+        found, expected = quick(layer, x, state), general(layer, x, state)
+        assert found is not None
+        torch.testing.assert_close(found[0], expected[0])
+        assert_states_equal(found[1], expected[1])
+        assert all(field.is_contiguous() for field in found[1])
+        assert found[0].data_ptr() != found[1].h.data_ptr()
+        again = quick(layer, x, found[1])
+        assert again is not None
+        torch.testing.assert_close(again[0], general(layer, x, expected[1])[0])
 
 
 @EVERY_KIND
@@ -56,6 +91,17 @@ def test_a_step_uses_the_current_weights_after_training_replacing_or_loading(mak
     assert_fast(layer, x, state)
     layer.bias_l0 = None
     assert_fast(layer, x, state)
+
+
+@pytest.mark.parametrize(("name", "options"), [
+    ("RKM-LSTM", {"filter_length": 2}), ("RKM-LSTM", {"filter_length": {1: 2, 2: 2}}),
+    ("RKM-LSTM", {"zoneout": 0.1}), ("RKM-LSTM", {"output_nonlinearity": torch.sin}),
+    ("RKM gaussian", {}), ("CNN", {}),
+])  # fmt: skip
+def test_an_unsupported_layer_uses_the_general_path(name: str, options: dict[str, Any]):
+    layer, x = build(name, **options), batch(1)[0]
+    state = layer.step(x)[1]
+    assert quick(layer, x, state) is None
 
 
 INPUTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -135,6 +181,14 @@ def test_an_unsupported_state_uses_the_general_path(kind: str):
     for layer, x, state in (ready(), ready_string(), ready_string("exact")):
         assert quick(layer, x, state) is not None
         assert quick(layer, x, STATES[kind](state)) is None
+
+
+def test_a_state_of_another_cell_uses_the_general_path():
+    layer, x, state = ready_string("multiply")
+    assert quick(layer, x, nn.StringMassState(*state, state.c)) is None
+    exact, x_exact, masses = ready_string("exact", order=2)
+    assert quick(exact, x_exact, nn.StringState(masses.h, masses.c)) is None
+    assert quick(nn.RKMLSTM(INPUT, 4, dtype=torch.float64), x, state) is None  # type: ignore[arg-type]
 
 
 @EVERY_KIND

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import (
 from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.recurrent.sequence_layer import SequenceLayer, check_input
+from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 from .all_layers import (
     EVERY_KIND,
@@ -115,11 +115,6 @@ def test_the_state_of_a_packed_batch_continues_each_sequence_from_its_true_end(n
     for b, sequence in enumerate(sequences):
         whole = layer(torch.cat((sequence, more[:, b])))[0]
         torch.testing.assert_close(output[:, b], whole[len(sequence) :])
-
-
-def test_batched_and_unbatched_inputs_are_distinguished():
-    assert check_input(torch.zeros(5, 2, 3), 3, batch_first=False)
-    assert not check_input(torch.zeros(5, 3), 3, batch_first=False)
 
 
 BAD: list[tuple[Any, type[Exception], list[str]]] = [

@@ -13,7 +13,6 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError
-from representer.nn.recurrent.sequence_layer import zoneout_pair
 
 from .layers import build
 
@@ -61,13 +60,11 @@ def test_the_repr_shows_options_that_differ_from_defaults(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"filters": "wavelets"}, "filters is 'wavelets'; expected 'dense'"),
         ({"output_nonlinearity": "tan"}, r"output_nonlinearity is 'tan'; expected one of .*tanh"),
         ({"output_nonlinearity": 3}, "output_nonlinearity is 3; expected a name, a callable"),
         ({"num_layers": 0}, "num_layers is 0; expected a positive integer"),
         ({"num_layers": True}, "num_layers is True; expected a positive integer"),
         ({"dilation": 0}, "dilation is 0; expected a positive integer"),
-        ({"dilation": 1.5}, "dilation is 1.5; expected a positive integer"),
         ({"dropout": 2}, "dropout is 2; expected a number from 0 to 1"),
         ({"dropout": -0.1}, "dropout is -0.1; expected a number from 0 to 1"),
         ({"weight_drop": float("nan")}, "weight_drop is nan; expected a number from 0 to 1"),
@@ -77,6 +74,8 @@ def test_the_repr_shows_options_that_differ_from_defaults(
         ({"zoneout": (0.1,)}, r"zoneout is \(0.1,\); expected one number, or a pair"),
         ({"filter_length": 0}, "filter_length is 0; expected a positive integer, or a dict"),
         ({"filter_length": {1: 1, 2: 1}}, "sum to hidden_size = 4. They sum to 2"),
+        ({"filter_length": {1: 4, 2: 0}}, "units that sum to hidden_size = 4"),
+        ({"filter_length": {1: "4"}}, "units that sum to hidden_size = 4"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -97,16 +96,6 @@ def test_a_size_must_be_a_positive_integer(name: str, size: Any):
 def test_zoneout_is_rejected_for_cells_without_memory(name: str):
     with pytest.raises(ArgumentError, match=r"zoneout is \(0.1, 0.1\).*no state to keep"):
         build(name, zoneout=0.1)
-
-
-def test_dropout_with_a_single_layer_warns():
-    with pytest.warns(UserWarning, match=r"between layers, and num_layers is 1.*variational_drop"):
-        build("RKM-LSTM", dropout=0.5)
-
-
-def test_zoneout_is_a_pair_or_one_value_for_both():
-    assert zoneout_pair(0.1) == (0.1, 0.1)
-    assert zoneout_pair((0.1, 0.2)) == (0.1, 0.2)
 
 
 SIGNATURES = {
@@ -132,13 +121,6 @@ def test_a_signature_shows_every_option_with_type_and_default(name: str):
     assert repr(constructor(3, 4, **explicit)) == repr(constructor(3, 4))
     for option in parameters:
         assert option in pydoc.render_doc(constructor)
-
-
-def test_filter_options_are_shown_by_every_machine():
-    for machine in (nn.RKMLSTM, nn.LinearKernelRNN, nn.RKM):
-        parameters = inspect.signature(machine).parameters
-        assert parameters["filter_length"].default == 1
-        assert parameters["filter_length"].annotation == int | dict[int, int]
 
 
 @pytest.mark.parametrize("name", SIGNATURES)

@@ -206,20 +206,6 @@ def test_invalid_steps_are_rejected(x_t, kind, message: str):
         nn.RKMLSTM(INPUT, HIDDEN).step(x_t)
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_every_layer_and_direction_has_its_own_weights(bidirectional: bool):
-    layer = build("RKM-LSTM", num_layers=3, bidirectional=bidirectional)
-    ends = ("", "_reverse")[: 1 + bidirectional]
-    for k in range(3):
-        for reverse, end in enumerate(ends):
-            weight = layer.direction(k, bool(reverse)).filters[0]
-            assert weight is layer.get_parameter(f"weight_ih_l{k}{end}")
-    with pytest.raises(ArgumentError, match="layer is 3; expected 0 to 2"):
-        layer.direction(3)
-    with pytest.raises(ArgumentError, match="layer is -1; expected 0 to 2"):
-        layer.direction(-1)
-
-
 @EVERY_KIND
 def test_reset_redraws_parameters_reproducibly_by_seed(name: str):
     layer, drawn = build_deep(name), []
@@ -289,17 +275,6 @@ def test_under_autocast_nothing_but_products_with_the_input_is_rounded(
     with torch.autocast("cpu", torch.bfloat16):
         found = layer(x)[0], layer(x, state)[0], states(x)
     torch.testing.assert_close(found, (exact, again, states(x)), rtol=1e-6, atol=1e-6)  # 24 bits
-
-
-@pytest.mark.parametrize("name", [n for n in ALL if "CNN" not in n and "KBRN" not in n])
-def test_a_layer_created_on_the_meta_device_can_be_materialized(name: str):
-    layer, empty = build_any(name), build_any(name, device="meta")
-    x = batch_of(layer)
-    assert empty(x.to("meta"))[0].is_meta
-    filled = empty.to_empty(device="cpu")
-    filled.reset_parameters()
-    filled.load_state_dict(layer.state_dict())
-    torch.testing.assert_close(filled(x)[0], layer(x)[0])
 
 
 @pytest.mark.parametrize("name", ["RKM-LSTM", "CNN"])

@@ -13,14 +13,11 @@ import torch
 
 from looped import looped
 from representer import nn
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.errors import KindError, ShapeError
 from representer.nn.recurrent.initial import (
     GATE_VARIANCE,
-    LONGEST,
-    check_initialization,
     draw,
     draw_gate,
-    fixed_moments,
     gate_moments,
     spread_logits,
 )
@@ -40,14 +37,6 @@ from .layers import (
 )
 
 STATEFUL = {"num_layers": 2, "filter_length": 3, "bidirectional": True}
-
-
-@EVERY_LAYER
-def test_an_unbatched_state_has_no_batch_dimension(name: str):
-    layer = build(name, **STATEFUL)
-    _, state = layer(batch()[:, 0])
-    assert [field.shape for field in state[:-1]] == [(4, HIDDEN)] * len(state[:-1])
-    assert [w.dim() for w in state.window] == [2] * 4
 
 
 @WITH_MEMORY
@@ -158,13 +147,6 @@ def test_a_cell_without_memory_rejects_the_state_of_one_with_memory():
         build("CNN")(batch(), state)
     with pytest.raises(KindError, match=r"state is a tuple of 2; expected WindowState\(window\)"):
         build("CNN", filter_length=2)(batch(), state)
-
-
-@pytest.mark.parametrize("name", ["CNN", "Gated CNN"])
-def test_the_state_of_a_cell_without_memory_is_its_window(name: str):
-    state = build(name, filter_length=2)(batch())[1]
-    assert isinstance(state, nn.WindowState)
-    assert state.window[0].shape == (3, 1, INPUT)
 
 
 def test_every_field_is_stacked_over_layers_and_directions():
@@ -280,11 +262,6 @@ def test_moments_of_a_gate_match_a_large_sample(bias: float):
         assert abs(float(moment) - float(sample.mean())) < error
 
 
-def test_a_longer_memory_than_the_longest_has_its_moments():
-    found = fixed_moments(torch.tensor([0.5, 1.0]))
-    torch.testing.assert_close(found.square, torch.tensor([0.25, LONGEST**2]).double())
-
-
 def test_rows_are_drawn_with_their_deviations():
     weight = torch.empty(3, 20_000)
     deviations = torch.tensor([0.1, 1.0, 4.0])
@@ -301,11 +278,6 @@ def test_a_gate_has_its_variance_for_any_sizes():
     torch.testing.assert_close(variance, torch.tensor(GATE_VARIANCE).double(), rtol=0.02, atol=0)
 
 
-def test_an_unknown_initialization_is_refused():
-    with pytest.raises(ArgumentError, match="initialization is 'xavier'; expected 'unit' or"):
-        check_initialization("xavier")
-
-
 # Named tuples that are rebuilt from iterables.
 
 
@@ -318,15 +290,3 @@ class Pair(NamedTuple):
 @rebuildable
 class Single(NamedTuple):
     window: object
-
-
-def test_a_tensor_is_a_field_and_not_an_iterable_over_fields():
-    h = torch.zeros(2)
-    assert Pair(h).h is h
-
-
-def test_a_tuple_of_one_field_takes_only_an_iterator_apart():
-    window = (torch.zeros(2, 3),)
-    assert Single(window).window is window
-    assert Single(window=window).window is window
-    assert Single(part for part in (window,)).window is window

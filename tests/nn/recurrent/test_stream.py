@@ -16,8 +16,8 @@ from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import core, use_backend
 
+from .fast_steps import QUICK
 from .layers import EVERY_LAYER, INPUT, assert_states_equal, batch, build
-from .machine.test_streaming_step import QUICK
 from .string_layers import EVERY_STRING_LAYER, build_string, string_batch
 
 TIME = 4

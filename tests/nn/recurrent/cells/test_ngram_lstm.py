@@ -65,17 +65,6 @@ def test_packed_bidirectional_stacked_layers_match_torch_in_values_and_gradients
                 )
 
 
-@pytest.mark.parametrize("batch_first", [False, True])
-def test_batched_and_unbatched_outputs_match_torch(batch_first: bool):
-    layer = build("LSTM", batch_first=batch_first)
-    assert isinstance(layer, NgramLSTM)
-    twin, x = torch_twin(layer), batch()
-    for given in (x, x[:, 0]):
-        (output, state), (expected, (h, c)) = layer(given), twin(given)
-        torch.testing.assert_close(output, expected)
-        torch.testing.assert_close((state.h, state.c), (h, c))
-
-
 def test_the_layer_is_a_drop_in_replacement_in_code_that_passes_h_and_c():
     layer = build("LSTM")
     assert isinstance(layer, NgramLSTM)
@@ -88,10 +77,6 @@ def test_the_layer_is_a_drop_in_replacement_in_code_that_passes_h_and_c():
         return output
 
     torch.testing.assert_close(greedy(layer), greedy(torch_twin(layer)))
-
-
-def test_the_candidate_has_a_bias():
-    assert set(build("LSTM").biases()) == set(TORCH_ORDER)
 
 
 @pytest.mark.parametrize("bias", [True, False])

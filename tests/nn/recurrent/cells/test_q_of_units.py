@@ -103,18 +103,6 @@ def test_a_q_with_parameters_is_checked_at_construction_only():
     torch.testing.assert_close(kernel([x]).detach(), expected, **ONE)
 
 
-def test_a_gaussian_of_any_length_compares_distances():
-    """c_t = -|x~ - X_t|^2 / 2 + (exp(c_{t-1}) - 1), with the value exp(c_T)."""
-    layer = RKM(2, 3, q="gaussian", unit_norm=False, feedback=False, dtype=torch.float64)
-    x, c = 2 * torch.randn(5, 2, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    for x_t in x:
-        c = -(layer.weight_ih_l0 - x_t).square().sum(1) / 2 + c.exp() - 1
-    torch.testing.assert_close(layer(x)[0][-1], c.exp(), **ONE)
-    scaled = RKM(2, 3, q="gaussian", feedback=False, dtype=torch.float64)
-    scaled.load_state_dict(layer.state_dict())
-    assert not torch.allclose(scaled(x)[0], layer(x)[0])
-
-
 @pytest.mark.parametrize("gates", [(1, -2), (1, float("nan")), 3, (1, 2, 3), ("a", 1)])
 def test_static_gates_are_two_numbers_that_are_not_negative(gates):
     with pytest.raises(ArgumentError, match="two finite, non-negative numbers"):

@@ -199,16 +199,6 @@ def test_the_whole_sequence_is_one_call_of_one_operator():
     assert choice.op == "kbrn_scan"
 
 
-def test_weight_dropout_and_parameter_groups_work():
-    layer = nn.drop_connect(build("normalized"), 0.5).train()
-    x = batch()
-    assert not torch.equal(layer(x)[0], layer(x)[0])
-    rest, own = nn.activation_groups(layer)
-    assert {tuple(p.shape) for p in own["params"]} == {(HIDDEN, 20)}
-    assert len(rest["params"]) == 5
-    torch.testing.assert_close(nn.activation_penalty(layer), layer.penalty())
-
-
 @pytest.mark.parametrize(("options", "message"), [
     ({"num_centers": 0}, "num_centers is 0"),
     ({"limits": (2.0, -2.0)}, r"limits is \(2.0, -2.0\); expected two finite numbers"),

@@ -23,8 +23,6 @@ from representer.nn.recurrent.filters import FilterBank
 from representer.nn.recurrent.machine import (
     CellDirection,
     RecurrentKernelMachine,
-    extend,
-    last_inputs,
 )
 
 from ..layers import (
@@ -233,30 +231,6 @@ def test_the_window_contains_the_last_inputs_of_each_layer_oldest_first(name: st
     assert torch.equal(state.window[0], x[-4:].transpose(0, 1))
     between, _ = layer.part(0)(x)
     assert torch.equal(state.window[1], between[-4:].transpose(0, 1))
-
-
-def test_a_state_of_n_1_has_no_window():
-    _, state = build("RKM-LSTM", num_layers=2, dilation=3)(batch())
-    assert state._fields == ("h", "c")
-
-
-def _random() -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.randn(T, B, I), torch.randn(B, P, I)
-
-
-@pytest.mark.parametrize("lengths", [None, LENGTHS])
-def test_the_window_follows_each_true_end_in_the_reverse_direction(
-    lengths: torch.Tensor | None,
-):
-    x, window = _random()
-    extended = extend(x, window, lengths, reverse=True)
-    new = last_inputs(extended, P, lengths, reverse=True)
-    assert extended.shape == (T + P, B, I)
-    for b in range(B):
-        true = x[: T if lengths is None else LENGTHS[b], b]
-        assert torch.equal(extended[: len(true) + P, b], torch.cat((true, window[b].flip(0))))
-        read = torch.cat((window[b], true.flip(0)))  # in the order of reading
-        assert torch.equal(new[b], read[-P:])
 
 
 @pytest.mark.parametrize("name", ["CNN", "Gated CNN"])

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from looped import looped
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import ngram_product_definition, wavelet_filters
-from representer.nn.recurrent.filters import FilterBank, WaveletFilters, units_by_length
+from representer.nn.recurrent.filters import FilterBank, WaveletFilters
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 from ..layers import HIDDEN, INPUT, MIXED, TIME, assert_states_equal, batch, build, by_hand
@@ -57,12 +57,6 @@ def test_every_unit_multiplies_its_own_window_in_the_order_of_the_units(
         torch.testing.assert_close(products[:, :, gate], expected.flip(order))
 
 
-def test_filters_of_mixed_lengths_keep_their_order():
-    one, other = (build("CNN", filter_length=lengths) for lengths in ({3: 1, 1: 3}, {1: 3, 3: 1}))
-    used = [(layer.filters()["candidate"] != 0).any(1).sum(1).tolist() for layer in (one, other)]
-    assert used == [[3, 1, 1, 1], [1, 1, 1, 3]]
-
-
 def test_filters_and_windows_of_unit_length_compare_by_angle():
     bank, weights = _bank({2: 3, 1: 1}, unit_norm=True)
     lengths = bank.effective(weights, G).flatten(2).norm(dim=-1)
@@ -78,30 +72,6 @@ def test_coefficients_are_initialized_within_the_bound_of_torch():
     for tensor in (*layer.filters().values(), *layer.recurrent().values()):
         assert 0 < tensor.abs().max() <= HIDDEN**-0.5
     assert layer.filters()["candidate"].shape == (HIDDEN, INPUT, 3)
-
-
-def test_a_number_gives_all_units_one_length_and_a_dict_keeps_its_order():
-    assert units_by_length(3, 8) == {3: 8}
-    assert list(units_by_length({5: 2, 1: 6}, 8).items()) == [(5, 2), (1, 6)]
-
-
-@pytest.mark.parametrize(("given_length", "sum_text"), [
-    ({1: 1, 3: 2}, "They sum to 3."), ({1: 9}, "They sum to 9."), ({1: 4, 2: 0}, ""),
-    ({1: "4"}, ""),
-])  # fmt: skip
-def test_units_that_do_not_sum_to_the_hidden_size_are_rejected(given_length: Any, sum_text: str):
-    with pytest.raises(ArgumentError) as error:
-        units_by_length(given_length, 4)
-    assert f"filter_length is {given_length!r}" in str(error.value)
-    assert "units that sum to hidden_size = 4" in str(error.value)
-    assert str(error.value).endswith(sum_text)
-
-
-def test_a_filter_longer_than_the_sequence_is_padded_with_zeros():
-    layer, x = build("CNN", filter_length=9), batch(2)
-    filters = layer.filters()["candidate"]
-    expected = torch.tanh(filters[..., 0] @ x[1, 0] + filters[..., 1] @ x[0, 0])
-    torch.testing.assert_close(layer(x)[0][1, 0], expected)
 
 
 # Valid and invalid options of filters.
@@ -254,17 +224,6 @@ def test_streaming_in_chunks_matches_the_whole_sequence(name: str, stride: int):
     second, state = layer(x[2:], state)
     torch.testing.assert_close(torch.cat((first, second)), whole)
     assert_states_equal(state, last)
-
-
-def test_lengths_are_counted_in_strides():
-    layer = wavelet_layer("RKM-LSTM", stride=2, num_layers=2, bidirectional=True)
-    x = batch()
-    packed = pack_padded_sequence(x, torch.tensor([2, 6, 4]), enforce_sorted=False)
-    output, lengths = pad_packed_sequence(layer(packed)[0])
-    assert lengths.tolist() == [1, 3, 2]
-    for k, length in enumerate((2, 6, 4)):
-        alone, _ = layer(x[:length, k : k + 1])
-        torch.testing.assert_close(output[: length // 2, k], alone[:, 0])
 
 
 def test_the_first_channel_has_phase_0_and_the_others_are_relative_to_it():

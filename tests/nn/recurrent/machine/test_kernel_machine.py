@@ -97,18 +97,6 @@ def test_a_layer_without_biases_returns_none(name: str):
     assert build(name, **options).biases() == {}
 
 
-@pytest.mark.parametrize("name", ["LSTM", "RKM-LSTM", "RKM-CIFG", "RAN"])
-def test_the_forget_bias_is_included_in_the_effective_bias(name: str):
-    torch.manual_seed(1)
-    plain = build(name)
-    torch.manual_seed(1)
-    biased = build(name, forget_bias=2.0)
-    for gate, bias in plain.biases().items():
-        torch.testing.assert_close(biased.biases()[gate], bias + 2.0 * (gate == "forget"))
-    x = batch()
-    assert not torch.allclose(plain(x)[0], biased(x)[0])
-
-
 def test_inspection_of_a_missing_layer_or_direction_is_an_error():
     layer = build("RKM-LSTM", num_layers=2)
     for inspect in (layer.filters, layer.recurrent, layer.biases, layer.cell_norm):
@@ -116,18 +104,6 @@ def test_inspection_of_a_missing_layer_or_direction_is_an_error():
             inspect(2)
         with pytest.raises(ArgumentError, match=r"reverse is True; .* not bidirectional"):
             inspect(0, reverse=True)
-
-
-@WITH_MEMORY
-def test_the_normalized_cell_is_the_one_in_the_state(name: str):
-    layer = build(name, layer_norm=True)
-    norm = layer.cell_norm()
-    assert isinstance(norm, torch.nn.LayerNorm)
-    assert norm.eps == 1e-5
-    cells = layer(batch())[1].c
-    assert cells.mean(-1).abs().max() < 1e-9
-    assert (cells.var(-1, correction=0) > 0.9).all()  # 1, minus the effect of eps on a small cell
-    assert build(name).cell_norm() is None
 
 
 @pytest.mark.parametrize("name", LINEAR_CELLS)
@@ -146,14 +122,6 @@ def test_a_callable_or_module_as_output_matches_the_function_of_that_name(name: 
             layer(x)[0].square().sum().backward()
         for ours, theirs in zip(other.parameters(), named.parameters(), strict=True):
             torch.testing.assert_close(ours.grad, theirs.grad)
-
-
-def test_a_learned_output_module_is_trained_with_the_layer():
-    layer = build("RKM-LSTM", output_nonlinearity=torch.nn.PReLU(dtype=torch.float64))
-    layer(batch())[0].sum().backward()
-    slope = next(p for name, p in layer.named_parameters() if "psi" in name)
-    assert slope.grad is not None
-    assert slope.grad.abs() > 0
 
 
 @pytest.mark.parametrize(
@@ -180,24 +148,6 @@ def test_compiles_to_one_graph_forward_and_backward(name: str):
         value.backward()
         found.append([value, leaf.grad, *(p.grad for p in layer.parameters())])
     torch.testing.assert_close(*found)
-
-
-def test_autocast_supports_an_output_function_without_a_name():
-    layer = build(
-        "RKM-LSTM", dtype=torch.float32, bias=False, zoneout=0.1, output_nonlinearity=torch.sin
-    )
-    with torch.autocast("cpu", torch.bfloat16):
-        assert layer(batch().float())[0].dtype == torch.float32
-
-
-@EVERY_LAYER
-def test_without_gradients_and_in_inference_mode_the_values_are_the_same(name: str):
-    layer, x = build(name), batch()
-    expected, _ = layer(x)
-    with torch.no_grad():
-        torch.testing.assert_close(layer(x)[0], expected)
-    with torch.inference_mode():
-        torch.testing.assert_close(layer(x)[0], expected)
 
 
 @EVERY_LAYER

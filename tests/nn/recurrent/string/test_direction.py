@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -11,11 +10,7 @@ import torch
 from looped import looped
 from representer import nn
 from representer.functional import string_states
-from representer.ops import core
 
-from ..fast_steps import assert_fast, general, quick
-from ..fast_steps import ready_string as ready
-from ..layers import assert_states_equal
 from ..string_layers import (
     BATCH,
     EVERY_STRING_LAYER,
@@ -64,11 +59,6 @@ def test_weights_of_the_paper_have_variance_one_over_fan_in_and_biases_are_zero(
         assert not gates.any()
 
 
-def test_a_learned_decay_of_the_paper_is_initially_one_half():
-    layer = build_string("learned", initialization="paper")
-    assert torch.equal(layer.decay_gate(), torch.full((HIDDEN,), 0.5).double())
-
-
 @looped("reverse", [False, True])
 @EVERY_STRING_LAYER
 def test_cell_states_match_the_states_of_the_layer(name: str, reverse: bool):
@@ -110,40 +100,6 @@ def test_the_decay_is_exact_after_conversion_to_float64(decay: float | str):
     assert (value == (0.1 if decay == 0.1 else 0.5)).all()
 
 
-@pytest.mark.parametrize("name", GATED)
-def test_decay_gate_returns_the_effective_weights(name: str):
-    """A gate with weights 0 and the bias b is the decay sigma(b)."""
-    layer, x = build_string(name), string_batch()
-    gate = layer.decay_gate()
-    assert isinstance(gate, dict)
-    is_state_gated = layer.decay == "state"
-    assert list(gate) == ["input", *(["state"] if is_state_gated else []), "bias"]
-    gate["bias"].fill_(math.log(0.3 / 0.7))
-    for weight in (gate["input"], *([gate["state"]] if is_state_gated else [])):
-        assert weight.any()
-        weight.zero_()
-    given = build_string(name, decay=0.3)
-    of_gate = slice(layer.order, layer.order + 1)
-    rows = [k for k in range(len(layer.chain.products)) if k != of_gate.start]
-    with torch.no_grad():
-        given.direction(0).input_weight.copy_(layer.direction(0).input_weight[rows])
-        if given.bias_l0 is not None:
-            given.direction(0).bias.copy_(layer.direction(0).bias[1:])
-    torch.testing.assert_close(layer(x)[0], given(x)[0])
-
-
-@pytest.mark.parametrize("options", [{"decay": "state"}, {"highway": True}])
-@pytest.mark.parametrize("dropout", ["hidden_dropout", "variational_dropout"])
-def test_every_sequence_of_a_batch_has_its_own_mask(dropout: str, options: dict[str, Any]):
-    layer = nn.StringKernelRNN(16, 16, dtype=torch.float64, **{dropout: 0.5}, **options)
-    one = torch.randn(5, 1, 16, dtype=torch.float64)
-    output, _ = layer(one.expand(-1, 2, -1))
-    assert not torch.allclose(output[-1, 0], output[-1, 1])
-    layer.eval()
-    output, _ = layer(one.expand(-1, 2, -1))
-    torch.testing.assert_close(output[:, 0], output[:, 1])
-
-
 # The memory of a stream is that of one chunk.
 
 
@@ -157,54 +113,3 @@ def test_the_size_of_a_state_does_not_depend_on_the_number_of_steps(name: str):
         kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in state}
         sizes.add(sum(kept.values()))
     assert len(sizes) == 1
-
-
-# The fast path of a string-kernel ``step()`` matches the general one.
-
-
-NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
-
-
-def moved(state: Any, dtype: torch.dtype) -> Any:
-    return type(state)(*(field.to(dtype) for field in state))
-
-
-@NEEDS_CORE
-@EVERY_STRING_LAYER
-@looped("layers", [1, 3])
-@looped("size", [1, 3, 8, 32])
-def test_a_streaming_step_matches_the_general_path(name: str, layers: int, size: int):
-    layer, x, state = ready(name, size, num_layers=layers)
-    for dtype in (torch.float64, torch.float32):
-        layer, x, state = layer.to(dtype), x.to(dtype), moved(state, dtype)
-        found, expected = quick(layer, x, state), general(layer, x, state)
-        assert found is not None
-        torch.testing.assert_close(found[0], expected[0])
-        assert_states_equal(found[1], expected[1])
-        assert all(part.is_contiguous() for part in found[1])
-        assert found[0].data_ptr() != found[1].h.data_ptr()
-        again = quick(layer, x, found[1])
-        assert again is not None
-        torch.testing.assert_close(again[0], general(layer, x, expected[1])[0])
-
-
-@NEEDS_CORE
-@EVERY_STRING_LAYER
-def test_gates_without_biases_are_supported(name: str):
-    layer, x, state = ready(name, bias=False)
-    assert_fast(layer, x, state)
-
-
-@NEEDS_CORE
-def test_a_state_with_masses_is_rejected_by_a_layer_without():
-    layer, x, state = ready("multiply")
-    assert quick(layer, x, nn.StringMassState(*state, state.c)) is None
-    exact, x, state = ready("exact", order=2)
-    assert quick(exact, x, nn.StringState(state.h, state.c)) is None
-
-
-@NEEDS_CORE
-def test_a_string_kernel_state_is_rejected_by_other_cells():
-    _, x, state = ready("multiply")
-    cell = nn.RKMLSTM(INPUT, 4, dtype=torch.float64)
-    assert quick(cell, x, state) is None  # type: ignore[arg-type]

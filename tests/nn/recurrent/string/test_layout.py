@@ -14,7 +14,6 @@ from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import StringChain
 from representer.nn.recurrent.initial import fixed_moments, token_deviations
-from representer.nn.recurrent.string import check_decay, string_chain
 
 from ..string_layers import STRING_LAYERS, build_string, string_batch
 
@@ -62,29 +61,6 @@ def test_missing_layers_and_directions_are_rejected():
         layer.cell_states(torch.zeros(5, 3), reverse=True)
 
 
-def test_hidden_dropout_has_one_mask_per_sequence_in_the_highway():
-    """With a fully open gate, the output is sigma(c) times the mask."""
-    layer = build_string("highway", hidden_dropout=0.5)
-    with torch.no_grad():
-        layer.direction(0).bias[1] = 1e9
-        layer.weight_hh_l0.zero_()
-    x = string_batch(9, 40)
-    share = layer(x)[0] / layer.eval()(x)[0]
-    assert sorted(share.round(decimals=9).unique().tolist()) == [0.0, 2.0]
-    torch.testing.assert_close(share, share[:1].expand_as(share))  # the same at every step
-    assert len(share[0].unique(dim=0)) > 1  # different for every sequence
-
-
-def test_hidden_dropout_is_applied_to_the_input_of_the_decay_gate():
-    hidden = build_string("state gate", hidden_dropout=1.0)
-    blind = build_string("state gate")
-    blind.load_state_dict(hidden.state_dict())
-    blind.decay_gate()["state"].zero_()
-    x = string_batch()
-    torch.testing.assert_close(hidden(x)[0], blind(x)[0])
-    assert not torch.equal(hidden.eval()(x)[0], blind(x)[0])
-
-
 def test_the_rows_cover_every_value_of_every_option():
     seen = {key: {o[key] for o in STRING_LAYERS.values() if key in o} for key in
             ("decay", "combine", "normalized", "readout", "activation", "highway")}  # fmt: skip
@@ -100,15 +76,6 @@ def test_the_rows_cover_every_value_of_every_option():
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
-@pytest.mark.parametrize("name", ["relu", "tanh", "sigmoid"])
-@pytest.mark.parametrize("readout", ["last", "sum"])
-def test_the_activation_is_applied_to_the_readout(name: str, readout: str):
-    layer, x = build_string("multiply", order=3, activation=name, readout=readout), string_batch()
-    states = layer.cell_states(x)
-    read = states[:, :, -1] if readout == "last" else states.sum(2)
-    torch.testing.assert_close(layer(x)[0], getattr(torch, name)(read), **CLOSE)
-
-
 # The options of a string-kernel layer, and errors for invalid ones.
 
 
@@ -116,24 +83,6 @@ DEFAULTS: dict[str, Any] = {
     "order": 2, "decay": 0.5, "combine": "multiply", "normalized": False, "readout": "last",
     "activation": "tanh", "highway": False,
 }  # fmt: skip
-
-
-@pytest.mark.parametrize(("options", "fields"), [
-    ({}, {}), ({"order": 5}, {"order": 5}), ({"decay": "learned"}, {"decay": "given"}),
-    ({"decay": "input"}, {"decay": "gate"}), ({"decay": "state"}, {"decay": "state_gate"}),
-    ({"combine": "add"}, {"combine": "add"}),
-    ({"combine": "add_exact"}, {"combine": "add_exact"}),
-    ({"normalized": True}, {"normalized": "paper"}),
-    ({"normalized": "exact"}, {"normalized": "exact"}),
-    ({"readout": "sum"}, {"readout": "sum"}),
-    ({"activation": None}, {"activation": "identity"}),
-    ({"activation": "relu"}, {"activation": "relu"}),
-    ({"activation": "sigmoid"}, {"activation": "sigmoid"}),
-    ({"highway": True}, {"highway": True}),
-])  # fmt: skip
-def test_every_option_is_a_field_of_the_chain(options: dict[str, Any], fields: dict[str, Any]):
-    chain = string_chain(**{**DEFAULTS, **options})
-    assert chain == StringChain(**{"order": 2, "activation": "tanh", **fields})
 
 
 OPTIONS_BAD: list[tuple[dict[str, Any], list[str]]] = [
@@ -177,11 +126,6 @@ def test_errors_for_invalid_options_name_the_expected_values(
     with pytest.raises(ArgumentError) as error:
         nn.StringKernelRNN(3, 4, **options)
     assert not [part for part in parts if part not in str(error.value)], str(error.value)
-
-
-@pytest.mark.parametrize("decay", [0, 1, 0.0, 1.0, 0.3])
-def test_a_decay_can_be_any_number_in_the_closed_interval(decay: float):
-    assert check_decay(decay) == decay
 
 
 def test_dropout_without_a_second_layer_warns_at_the_constructor_call():
