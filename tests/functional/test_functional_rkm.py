@@ -60,19 +60,6 @@ def test_recurrent_and_biased_gates_are_the_last_ones(cell):
     assert ("candidate" in cell.biased_gates) == cell.candidate_bias
 
 
-@pytest.mark.parametrize(("name", "gates", "recurrent"), [
-    ("LSTM", 4, 4), ("RKM_LSTM", 4, 4), ("RKM_CIFG", 3, 3), ("LINEAR_KERNEL_GATED", 2, 2),
-    ("LINEAR_KERNEL", 1, 1), ("GATED_CNN", 2, 0), ("CNN", 1, 0), ("RAN", 3, 2),
-])  # fmt: skip
-def test_a_named_cell_has_the_matrices_of_its_table_row(name, gates, recurrent):
-    cell = NAMED[name]
-    assert (len(cell.gates), len(cell.recurrent_gates)) == (gates, recurrent)
-
-
-def test_only_the_convolutional_cells_have_no_memory():
-    assert {name for name, cell in NAMED.items() if not cell.has_memory} == {"GATED_CNN", "CNN"}
-
-
 @pytest.mark.parametrize(
     ("option", "value"),
     [("input_gate", "none"), ("forget_gate", "off"), ("candidate", "swish"), ("output", "exp"),
@@ -292,11 +279,6 @@ def test_the_recurrence_matches_the_definition(T, B, H, decay, seed):
     states, final = gated_scan(u, f, c0)
     torch.testing.assert_close(states, gated_scan_definition(u, f, c0))
     assert torch.equal(final, states[-1])
-
-
-def test_one_step_matches_the_equation():
-    u, f, c0 = draw_gated(1, 2, 3)
-    torch.testing.assert_close(gated_scan(u, f, c0)[0], f * c0 + u)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

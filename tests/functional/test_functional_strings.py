@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from looped import looped
-from ops.cases import pairwise_chains
 from ops.samples.string_scan import CHAINS, tensors
 from representer.functional import (
     NONLINEARITIES,
@@ -50,12 +49,6 @@ def test_different_chains_have_different_codes(one: StringChain, other: StringCh
     assert (one == other) == (one.code == other.code)
 
 
-def test_a_code_lists_all_fields_in_order():
-    chain = StringChain(3, "add_exact", "paper", "sum", "state_gate", True, "tanh")
-    assert chain.code == "3 add_exact paper sum state_gate 1 tanh"
-    assert StringChain(1).code == "1 multiply no last given 0 identity"
-
-
 @pytest.mark.parametrize("code", ["1 times no last given 0 tanh", "1 add no last given 0", "x"])
 def test_invalid_codes_are_rejected(code: str):
     with pytest.raises((AssertionError, ValueError)):
@@ -84,7 +77,6 @@ def test_the_state_includes_masses_where_the_recurrence_needs_them(chain: String
 
 A, B = (1.0, 0.0), (0.0, 1.0)
 EVERY_CHAIN = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
-WAYS = [chain for order in (1, 2, 3) for chain in pairwise_chains(order)]
 
 
 def run(chain: StringChain, tokens: list[tuple], references: list[tuple], lam: float = 0.5):

@@ -50,6 +50,13 @@ def strided(tensor: Tensor) -> Tensor:
 LAYOUTS = (as_it_is, batch_first, strided)
 
 
+def each_backend(*names: str) -> Any:
+    """Run a test ``(name, backend)`` for every backend of some operators."""
+    return pytest.mark.parametrize(("name", "backend"), [
+        (name, kind) for name in names for kind, b in OPS[name].backends.items() if not b.missing
+    ])  # fmt: skip
+
+
 def every(samples: Callable[[Op], Iterable[Sample]]) -> Callable[[Test], Test]:
     """Run a test ``(op, backend, sample, ...)`` for every op and backend, over the op's samples.
 

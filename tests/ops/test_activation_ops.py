@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,21 +14,15 @@ from representer.functional import GREENS
 from representer.ops import OPS, edge_activation, kernel_activation
 from representer.ops.edge_activation import Operands, Results
 
-from .cases import compare
+from .cases import compare, each_backend
 
 OUTPUTS = {"kernel_activation": (), "edge_activation": (3,)}  # axes of the coefficients
 PIECEWISE = [green for green in GREENS if green != "gaussian"]
 places = st.integers(-3, 3).map(float)  # so that many coincide
 
 
-def each(*names: str) -> Any:
-    """Run a test for every backend of some operators."""
-    return pytest.mark.parametrize(("name", "backend"), [
-        (name, kind) for name in names for kind, b in OPS[name].backends.items() if not b.missing
-    ])  # fmt: skip
-
-
-KERNEL, EDGE, BOTH = each("kernel_activation"), each("edge_activation"), each(*OUTPUTS)
+KERNEL, EDGE = each_backend("kernel_activation"), each_backend("edge_activation")
+BOTH = each_backend(*OUTPUTS)
 
 
 def drawn(seed: int, *shape: int) -> torch.Tensor:

@@ -140,17 +140,6 @@ def test_an_operand_with_saturated_gates_has_finite_second_derivatives():
         torch.testing.assert_close(*found)
 
 
-def test_second_derivatives_are_those_of_another_backend():
-    u = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
-    f = torch.rand(3, dtype=torch.float64, requires_grad=True)
-    found = []
-    for backend in (None, "reference"):
-        states, _ = gated_scan(u, f, backend=backend)
-        (first,) = torch.autograd.grad(states.square().sum(), f, create_graph=True)
-        found.append(torch.autograd.grad(first.square().sum(), (u, f)))
-    torch.testing.assert_close(*found)
-
-
 # Operators as scans of their definitions, compared with the operators.
 
 

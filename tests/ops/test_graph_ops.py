@@ -20,7 +20,8 @@ from representer import functional
 from representer.errors import ArgumentError, BackendError, KindError, ShapeError
 from representer.ops import OPS, core, tree_scan, walk_aggregate, walk_rounds
 
-from .cases import differentiable
+from .cases import differentiable, each_backend
+from .trials import threads
 
 F64 = torch.float64
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
@@ -29,13 +30,6 @@ N, E, K, H = sums.SIZES["5x9x3x17"]
 ROUNDS = walks.SIZES["5x9x3x4x17x2"]
 d = ROUNDS[3]
 NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
-
-
-def each_backend(*names: str) -> Any:
-    """Run a test for every backend of some operators."""
-    return pytest.mark.parametrize(("name", "backend"), [
-        (name, kind) for name in names for kind, b in OPS[name].backends.items() if not b.missing
-    ])  # fmt: skip
 
 
 EVERY = each_backend("walk_aggregate", "walk_rounds", "tree_scan")
@@ -66,14 +60,6 @@ def results(name: str, given: dict[str, Any], backend: str | None = None) -> tup
 def assert_defined(name: str, given: dict[str, Any], backend: str, **close: float) -> None:
     found = results(name, given, backend)
     torch.testing.assert_close(found, results(name, given), **CLOSE | close)
-
-
-@pytest.fixture
-def threads(request) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield
-    torch.set_num_threads(before)
 
 
 @settings(deadline=None, max_examples=13)
@@ -164,9 +150,9 @@ def test_gradients_match_for_walks_of_every_length(order, first, name, backend):
 
 
 @each_backend("walk_rounds")
-@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+@pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("order", ["graph by graph", "mixed"])
-def test_results_do_not_depend_on_the_order_of_edges(order, threads, name, backend):
+def test_results_do_not_depend_on_the_order_of_edges(order, count, name, backend):
     """The core takes some graphs at a time, if the edges lie graph by graph."""
     given, draw = walks.tensors((280, 700, K, 9, 20, 3), True, F64), torch.Generator()
     graphs = torch.randint(0, 40, (700,), generator=draw.manual_seed(1)).sort().values  # of seven
@@ -174,15 +160,17 @@ def test_results_do_not_depend_on_the_order_of_edges(order, threads, name, backe
     if order == "mixed":
         ends = ends[:, torch.randperm(700, generator=draw)]
     given |= {"edge_index": ends, "depth": 3, "activation": "tanh"}
-    assert_defined(name, given, backend, rtol=1e-10, atol=1e-10)
+    with threads(count):
+        assert_defined(name, given, backend, rtol=1e-10, atol=1e-10)
 
 
 @each_backend("tree_scan")
 @pytest.mark.parametrize("parts", trees.PARTS)
-@pytest.mark.parametrize("threads", [1, 2], indirect=True)
-def test_large_and_deep_trees_match_the_definition(parts, threads, name, backend):
+@pytest.mark.parametrize("count", [1, 2])
+def test_large_and_deep_trees_match_the_definition(parts, count, name, backend):
     order = 2 if "factor" in parts else 1
-    assert_defined(name, trees.tensors((300, 7, order, 37), parts, F64), backend)
+    with threads(count):
+        assert_defined(name, trees.tensors((300, 7, order, 37), parts, F64), backend)
 
 
 @each_backend("walk_aggregate", "walk_rounds")

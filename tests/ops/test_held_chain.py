@@ -35,16 +35,6 @@ def test_the_features_and_all_pairs_of_steps_give_one_kernel(combine, orders):
     assert not by_features[1].any()  # an empty sequence
 
 
-@pytest.mark.parametrize("combine", ["multiply", "add", "add_exact"])
-def test_a_state_is_linear_in_each_token_of_the_reference(combine):
-    x, r = held(combine, (2,)), torch.randn(2, 4, 2, dtype=F64)
-    ones = [torch.stack((r[0], unit.expand(4, 2))) for unit in torch.eye(2, dtype=F64)]
-    of_zero = x.states(torch.stack((r[0], torch.zeros(4, 2, dtype=F64))))
-    parts = [x.states(one) - of_zero for one in ones]
-    total = of_zero + parts[0] * r[1, :, 0] + parts[1] * r[1, :, 1]
-    torch.testing.assert_close(x.states(r), total)
-
-
 def test_padding_changes_no_state():
     x = held("multiply", (2,))
     alone = x._replace(features=x.features[:3], decay=x.decay[:3], write=x.write[:3])

@@ -13,10 +13,6 @@ from representer.ops import core
 from representer.ops.op import chosen_backend, explain_backend, is_recording, use_backend
 
 
-def test_no_backend_is_selected_outside_a_block():
-    assert chosen_backend() is None
-
-
 def test_nested_blocks_restore_the_outer_backend():
     with use_backend("reference"):
         with use_backend("other"):

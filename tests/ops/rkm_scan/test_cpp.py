@@ -7,7 +7,6 @@ import sys
 import pytest
 import torch
 
-from looped import looped
 from ops.samples.rkm_scan import CELLS, tensors
 from representer.functional.rkm import Cell
 from representer.ops import core, rkm_scan
@@ -28,19 +27,3 @@ def test_the_error_for_an_unknown_cell_states_its_numbers_of_gates():
     with pytest.raises(RuntimeError, match="has no kernel for 4 gates of which 3 depend on h"):
         rkm_scan(**operands, cell=cell, backend="cpp")
     assert rkm_scan(**operands, cell=cell)[0].shape == (5, 3, 4)  # on another backend
-
-
-@pytest.mark.parametrize("name", CELLS)
-@looped("recompute", [False, True])
-def test_input_products_inside_and_before_the_loop_agree(
-    name: str, recompute: bool, monkeypatch: pytest.MonkeyPatch
-):
-    operands = {"weight": None, **tensors(CELLS[name], (5, 3, 4), "input norm", torch.float64)}
-    marked = [x.requires_grad_() for x in operands.values() if x is not None]
-    found = []
-    for limit in (0, 2**22):
-        monkeypatch.setattr(MODULE, "FUSED", limit)
-        results = rkm_scan(**operands, cell=CELLS[name], recompute=recompute, backend="cpp")
-        total = sum((r * r).sum() for r in results)
-        found.append([*results, *torch.autograd.grad(total, marked, materialize_grads=True)])
-    torch.testing.assert_close(*found)

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from looped import looped
-from ops.cases import pairwise_chains
 from ops.samples.string_scan import CHAINS, tensors
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
@@ -22,7 +21,6 @@ pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 UNITS = (1, 3, 17, 129)
 SIZES = ((1, 1), (6, 1), (1, 3), (5, 9), (3, 26), (30, 14))  # the last: several blocks of steps
 OPTIONS = ("", "mask vector lengths", "input", "input mask lengths", "input carry vector")
-WAYS = [chain for order in (1, 2, 4) for chain in pairwise_chains(order)]
 Case = tuple[StringChain, str, tuple[int, int], int, bool]
 
 
