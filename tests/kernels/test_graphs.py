@@ -25,6 +25,8 @@ def labeled(*words: str) -> nx.Graph:
 
 PARTLY = nx.path_graph(2)
 PARTLY.nodes[0]["x"] = 1.0
+UNEQUAL = labeled("a", "b")
+nx.set_node_attributes(UNEQUAL, {0: [1.0], 1: [1.0, 2.0]}, "x")
 
 
 def test_all_nodes_of_a_networkx_graph_without_features_have_the_same_one():
@@ -138,19 +140,18 @@ def test_data_is_converted_to_float64_and_scalar_features_are_accepted():
         r"X\[0\].x\[1, 0\] is nan; expected a finite number",
     ),
     ([Data(x=torch.ones(1, 1, 1), edge_index=NONE)], ShapeError, r"\(nodes, features\)"),
+    (
+        [Data(x=torch.ones(2, 1, dtype=torch.complex64), edge_index=NONE)],
+        KindError,
+        r"X\[0\]\.x is torch\.complex64; expected real numbers",
+    ),
+    ([UNEQUAL], KindError, r"X\[0\].x .* numbers, equally many for all nodes"),
     ([PARTLY], KindError, r"X\[0\].nodes\[1\] is without 'x'; .* graph.nodes\[1\]"),
     (["CC"], KindError, r"X\[0\] is str; .* Read a SMILES with .*molecules.read_smiles"),
 ])  # fmt: skip
 def test_invalid_graphs_are_rejected(X, error, message):
     with pytest.raises(error, match=message):
         read_graphs(X)
-
-
-def test_node_features_of_unequal_length_are_rejected():
-    graph = labeled("a", "b")
-    nx.set_node_attributes(graph, {0: [1.0], 1: [1.0, 2.0]}, "x")
-    with pytest.raises(KindError, match=r"X\[0\].x .* numbers, equally many for all nodes"):
-        read_graphs([graph])
 
 
 def test_graphs_that_cannot_be_compared_are_rejected():
@@ -171,12 +172,6 @@ def test_numeric_labels_are_compared_by_equality():
     assert RandomWalkKernel(1, base="delta")([words]).tolist() == [[5]]
     assert RandomWalkKernel(1, base="delta")([letters]).tolist() == [[5]]
     assert RandomWalkKernel(1, base="delta")([letters], [words]).tolist() == [[0]]
-
-
-def test_complex_features_are_rejected():
-    data = Data(x=torch.ones(2, 1, dtype=torch.complex64), edge_index=torch.zeros(2, 0).long())
-    with pytest.raises(KindError, match=r"X\[0\]\.x is torch\.complex64; expected real numbers"):
-        read_graphs([data])
 
 
 def same(first: object, second: object) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from representer.errors import ArgumentError, DataError
 from representer.kernels import KmerKernel
@@ -18,7 +17,6 @@ from representer.kernels.alphabets import (
     similarities,
     substitution_scores,
 )
-from representer.kernels.kmer_kernel import Letters, inner_products
 
 SMALL: dict[str, Any] = {"orders": (2,), "span": 4, "num_patterns": 3, "alphabet": "dna"}
 READS = ["ACGTTGA", "ttgacNgt", "GRACGT", "A", "", "CCGTAACG"]
@@ -132,12 +130,6 @@ def test_features_do_not_depend_on_how_many_sequences_are_in_memory(monkeypatch,
     assert blocks.transform([]).shape == (0, whole.width)
 
 
-def test_inner_products_are_computed_on_one_side_of_the_diagonal():
-    rows = sparse.random_array((19, 30), density=0.2, format="csr", rng=0)
-    expected = rows.toarray() @ rows.toarray().T
-    np.testing.assert_allclose(inner_products(rows), expected, atol=1e-14)
-
-
 def test_tokens_of_any_kind_are_letters_and_unknown_ones_match_nothing():
     kernel = KmerKernel((1, 2), 3, 2, "any").fit([["home", "cart", "buy"], ["home", 3]])
     assert kernel.transform([["else", "other"]]).nnz == 0
@@ -183,11 +175,6 @@ def test_arguments_that_do_not_fit_the_sequences_are_refused():
         KmerKernel((4,), base="blosum62", alphabet="protein").fit(["MKVW"])
     with pytest.raises(DataError, match=r"X\[1\] has 'E' at position 2"):
         KmerKernel(alphabet="dna").fit(["ACGT", "ACE"])
-
-
-def test_letters_are_learned_from_sequences():
-    assert Letters.learn("auto", ["ACGT"]).alphabet == "dna"
-    assert Letters.learn("any", ["ba", "c"]).tokens == ("a", "b", "c")
 
 
 # Alphabets of biological sequences, and kernels of two letters.

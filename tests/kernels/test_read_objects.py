@@ -139,41 +139,22 @@ def test_deep_trees_do_not_end_the_recursion():
     assert len(tree_of("(a " * 5000 + "b" + ")" * 5000)) == 5001
 
 
-@pytest.mark.parametrize(
-    "text", ["(S (NP", "S NP", "(S x) (y)", "(S ())", ")(", "", "()", "(S x))", "S)"]
-)
-def test_brackets_that_are_no_tree_are_refused(text):
-    with pytest.raises(ArgumentError, match=r"X\[0\] is .*one tree with a label"):
-        TreeKernel()([text])
-
-
-@pytest.mark.parametrize("tree", [(), ("S", ()), (("S", "x"), "y")])
-def test_tuples_without_a_label_are_refused(tree):
-    with pytest.raises(ArgumentError, match=r"X\[0\] is .*tuples \(label, child"):
-        TreeKernel()([tree])
-
-
-def test_labels_must_be_hashable():
-    with pytest.raises(KindError, match="a label of X"):
-        TreeKernel()([("S", {"a": 1})])
-
-
-@pytest.mark.parametrize(("edges", "message"), [
-    ([[0, 1], [1, 0]], r"X\[1\].edge_index is 'a cycle above node 0'"),
-    ([[2, 2], [0, 1]], r"X\[1\].edge_index of node 2 is 'the parents \[0, 1\]'"),
-    ([[2], [7]], r"X\[1\].edge_index\[1, 0\] is 7"),
+@pytest.mark.parametrize(("X", "error", "message"), [
+    *(([text], ArgumentError, r"X\[0\] is .*one tree with a label")
+      for text in ("(S (NP", "S NP", "(S x) (y)", "(S ())", ")(", "", "()", "(S x))", "S)")),
+    *(([tree], ArgumentError, r"X\[0\] is .*tuples \(label, child")
+      for tree in ((), ("S", ()), (("S", "x"), "y"))),
+    ([("S", {"a": 1})], KindError, "a label of X"),
+    *(([T, Data(x=torch.ones(3, 2), edge_index=torch.tensor(edges))], ArgumentError, message)
+      for edges, message in (
+          ([[0, 1], [1, 0]], r"X\[1\].edge_index is 'a cycle above node 0'"),
+          ([[2, 2], [0, 1]], r"X\[1\].edge_index of node 2 is 'the parents \[0, 1\]'"),
+          ([[2], [7]], r"X\[1\].edge_index\[1, 0\] is 7"))),
+    (TEXT, KindError, "a list"), (T, KindError, "a list"), (5, KindError, "int"),
 ])  # fmt: skip
-def test_graphs_that_are_no_trees_are_refused_by_their_index(edges, message):
-    with pytest.raises(ArgumentError, match=message):
-        TreeKernel()([T, Data(x=torch.ones(3, 2), edge_index=torch.tensor(edges))])
-
-
-def test_a_single_tree_is_to_be_put_into_a_list():
-    for tree in (TEXT, T):
-        with pytest.raises(KindError, match="a list"):
-            TreeKernel()(tree)
-    with pytest.raises(KindError, match="int"):
-        TreeKernel()(5)
+def test_what_is_no_list_of_trees_is_refused(X, error, message):
+    with pytest.raises(error, match=message):
+        TreeKernel()(X)
 
 
 def test_a_batch_is_its_trees():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
 
@@ -95,16 +94,6 @@ COLUMNS = (
     {}, {"combine": "add"}, {"normalized": "exact"}, {"combine": "add", "normalized": "exact"},
     {"trailing": False},
 )  # fmt: skip
-
-
-@pytest.mark.parametrize("pair", BY_HAND)
-def test_the_kernel_matches_values_computed_by_hand(pair):
-    base = "linear" if pair[0] in VECTORS else "delta"
-    x, y = (VECTORS.get(word, word) for word in pair)
-    for n, row in enumerate(BY_HAND[pair], 1):
-        for value, options in zip(row.split() if row else [], COLUMNS, strict=False):
-            k = StringKernel(n, 0.5, base=base, **options)([x], [y])[0, 0]
-            assert k == pytest.approx(float(Fraction(value)), rel=1e-14)
 
 
 @pytest.mark.parametrize("combine", ["multiply", "add"])
@@ -280,9 +269,6 @@ def test_sequences_on_cuda_are_checked_at_once(monkeypatch: pytest.MonkeyPatch):
     items[1][0, 1] = math.nan
     with pytest.raises(ArgumentError, match=r"X\[1\]\[0, 1\]"):
         StringKernel(2)(items)
-
-
-deep_claim = settings(deadline=None, max_examples=6)
 
 
 def draw_deep(lengths, features=2, scale=0.5):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from drawn_trees import F64, T, U, path, tree
+from drawn_trees import F64, U, path, tree
 from representer.errors import ArgumentError
 from representer.functional import tree_kernel_definition
 from representer.kernels import (
@@ -37,17 +37,6 @@ PAIRS = ((0, 0), (0, 1), (1, 1), (2, 2), (2, 3))
 
 def value(kernel, a, b):
     return float(kernel([a], [b])[0, 0])
-
-
-def test_the_ordered_kernel_has_the_values_of_the_enumeration():
-    found = [value(TreeKernel(n, 0.5, ordered=True), T, U) for n in (1, 2, 3)]
-    assert found == [5.875, 6, 0]
-
-
-def test_a_chain_as_reference_has_the_values_of_the_enumeration():
-    reference = torch.tensor([[1, 2], [2, 1]], dtype=F64)
-    assert value(TreeKernel(2, 0.5), T, path(reference)) == 22.5
-    assert value(TreeKernel(1, 0.5), T, path(reference[:1])) == 4.75
 
 
 @claim

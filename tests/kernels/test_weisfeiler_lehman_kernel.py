@@ -19,7 +19,6 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
     gram,
 )
-from representer.kernels.weisfeiler_lehman_kernel import refined
 from representer.nn import Relabeling
 
 MOLECULES = [read_smiles(s) for s in ("CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]")]
@@ -34,15 +33,6 @@ def graphs(count: int = 4) -> list[Data]:
         )
         for n in range(count)
     ]  # fmt: skip
-
-
-def test_a_new_label_encodes_the_old_one_and_those_of_the_neighbors():
-    path = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
-    assert refined(np.array([0, 1, 0]), path, None).tolist() == [0, 1, 0]
-    assert len(set(refined(np.array([0, 0, 0]), path, None).tolist())) == 2
-    bonds = np.array([0, 0, 1, 1])
-    assert len(set(refined(np.array([0, 0, 0]), path, bonds).tolist())) == 3
-    assert refined(np.array([4, 4, 7]), np.zeros((2, 0), int), None).tolist() == [0, 0, 1]
 
 
 def test_the_base_can_be_any_kernel_of_graphs():
@@ -166,11 +156,6 @@ def test_kernels_without_walk_counts_reject_counts(kernel):
         kernel.counts(MOLECULES)
 
 
-def test_no_graphs_have_no_labels_to_count():
-    with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one graph"):
-        WeisfeilerLehmanKernel().counts([])
-
-
 # The deep graph kernel's arguments; the recursion is in tests/theorems.
 
 
@@ -186,7 +171,9 @@ def test_labels_edges_and_base_kernels_work_as_for_walks():
     assert DeepGraphKernel(base=Gaussian())(X).shape == (1, 1)
 
 
-def test_the_error_beyond_the_limit_of_an_activation_names_the_fix():
+def test_graphs_that_a_kernel_cannot_take_are_refused():
+    with pytest.raises(ArgumentError, match=r"X is \[\]; expected at least one graph"):
+        WeisfeilerLehmanKernel().counts([])
     with pytest.raises(ArgumentError, match=r"below 2 for 1/.*Scale the inputs"):
         DeepGraphKernel(activation=InversePolynomial())(DEEP_MOLECULES)
 
