@@ -6,10 +6,7 @@ from itertools import combinations
 from math import prod
 
 import torch
-from hypothesis import strategies as st
 from torch import Tensor
-
-DECAYS = st.one_of(st.sampled_from([0.0, 1.0, 0.5]), st.floats(0, 1))
 
 
 def normal(*shape: int, seed: int) -> Tensor:
@@ -38,26 +35,3 @@ def enumerate_ngrams(
         )
         result[i] = tokens * skipped * tail
     return result
-
-
-def recurrence(p: Tensor, lam: Tensor, w: Tensor, combine: str) -> tuple[Tensor, Tensor]:
-    """Return states and masses ``(T, n, H)`` by the recurrence of Table 4."""
-    time, order, units = p.shape
-    c = m = p.new_zeros(order + 1, units)
-    c0 = 1.0 if combine == "multiply" else 0.0
-    states, masses = [], []
-    for t in range(time):
-        c_new, m_new = [c[0] * 0 + c0], [c[0] * 0 + 1]
-        below, lighter = [c_new[0], *c[1:]], [m_new[0], *m[1:]]
-        for j in range(1, order + 1):
-            token = {
-                "multiply": below[j - 1] * p[t, j - 1],
-                "add": below[j - 1] + p[t, j - 1],
-                "add_exact": below[j - 1] + lighter[j - 1] * p[t, j - 1],
-            }[combine]
-            c_new.append(lam[t] * c[j] + w[t] * token)
-            m_new.append(lam[t] * m[j] + w[t] * lighter[j - 1])
-        c, m = torch.stack(c_new), torch.stack(m_new)
-        states.append(c[1:])
-        masses.append(m[1:])
-    return torch.stack(states), torch.stack(masses)

@@ -298,10 +298,6 @@ def test_all_ngrams_sum_to_the_state(kind, time, order, seed):
     )
 
 
-def test_a_sequence_shorter_than_the_order_has_no_ngrams():
-    assert top_ngrams(string_layer(("multiply", "exact", 0.5), 3, 0), sequence(2, 0), 0, 5) == []
-
-
 def test_the_first_layer_and_direction_of_several_is_explained():
     layer = string_layer(
         ("multiply", False, "state"), 2, 0, num_layers=2, bidirectional=True, highway=True
@@ -323,11 +319,6 @@ WITH_NAN = torch.tensor([[0.0, 1.0, 2.0], [0.0, float("nan"), 0.0]])
     ({"layer": RAN(3, 3)}, KindError, "layer is RAN; expected a StringKernelRNN"),
     ({"layer": StringKernelRNN(3, 3, combine="add")}, KindError, "use token_slots"),
     ({"layer": StringKernelRNN(3, 3, combine="add_exact")}, KindError, "use token_slots"),
-    ({"x": torch.zeros(5, 2, 3)}, ShapeError, "expected one sequence"),
-    ({"x": torch.zeros(5, 4)}, ShapeError, "The last axis is 4, input_size is 3"),
-    ({"x": torch.zeros(0, 3)}, ShapeError, "at least one time step"),
-    ({"x": torch.zeros(5, 3).int()}, KindError, "input is torch.int32"),
-    ({"x": torch.zeros(5, 3).double()}, KindError, "input is torch.float64"),
     ({"x": "abc"}, KindError, r"input is str; expected a tensor \(time, 3\)"),
     ({"x": WITH_NAN}, ArgumentError, r"input\[1\] is \[0.0, nan, 0.0\]; expected finite"),
     ({"unit": 3}, ArgumentError, "unit is 3; expected an integer from 0 to 2"),

@@ -15,7 +15,6 @@ from representer.explain import (
     combined_lags,
     phase_lags,
 )
-from representer.models import SignalClassifierConfig, SignalNetwork
 
 RATE, LAGS = 100.0, (0.0, 70.0, -100.0)
 
@@ -163,19 +162,3 @@ def test_invalid_arguments_of_band_importance_are_rejected(change, error, messag
 def test_repeats_must_be_positive():
     with pytest.raises(ArgumentError, match="repeats"):
         phase_lags(classify, noise(4), 1, 12.0, RATE, repeats=0)
-
-
-def train(signals, labels, seed):
-    torch.manual_seed(seed)
-    model = SignalNetwork(SignalClassifierConfig(4, 2, RATE, stride=10))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 30)
-    for _ in range(30):
-        for rows in torch.randperm(len(signals)).split(32):
-            loss = torch.nn.functional.cross_entropy(model(signals[rows]), labels[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-        schedule.step()
-    return model.eval()

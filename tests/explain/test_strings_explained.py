@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import pytest
 import torch
 from explain_by_hand import enumerate_ngrams, normal, random_decays
@@ -16,7 +14,6 @@ from string_layers import (
     PRODUCT,
     SIZES,
     all_forms,
-    decays_of,
     enumerate_layer_ngrams,
     sequence,
     string_layer,
@@ -25,7 +22,7 @@ from torch.testing import assert_close
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import influence, substitutions, token_slots
-from representer.explain.ngrams import best_ngrams, check_layer, string_parts
+from representer.explain.ngrams import best_ngrams
 from representer.explain.string_readout import string_readout
 from representer.nn import RAN, StringKernelRNN
 
@@ -68,12 +65,6 @@ def test_the_best_match_an_enumeration_for_gates_and_any_readout(time, order, k,
 def test_a_sequence_shorter_than_the_order_has_no_ngrams():
     assert best_ngrams([[1.0, 1.0, 1.0]] * 2, [0.5] * 2, [1.0] * 2, 5) == []
     assert best_ngrams([], [], [], 5) == []
-
-
-def test_all_ngrams_are_returned_if_k_exceeds_their_number():
-    result = best_ngrams([[2.0, 3.0]] * 6, [1.0] * 6, [1.0] * 6, 10**6)
-    assert len(result) == comb(6, 2)
-    assert {term.contribution for term in result} == {6.0}
 
 
 def test_ties_are_ordered_by_the_last_position():
@@ -197,31 +188,6 @@ def test_invalid_arguments_of_substitutions_are_rejected(wrong, error, message):
     }  # fmt: skip
     with pytest.raises(error, match=message):
         substitutions(**(valid | wrong))
-
-
-@pytest.mark.parametrize("kind", KINDS[::2], ids=lambda kind: " ".join(map(str, kind)))
-def test_products_decays_and_states_match_the_layer(kind):
-    layer, x = string_layer(kind, 3, 2), sequence(6, 2)
-    parts = string_parts(layer, x)
-    assert_close(parts.products, torch.einsum("ti,hni->tnh", x, layer.references()), **EXACT)
-    assert_close(parts.decay, decays_of(layer, x).contiguous(), **EXACT)
-    states = parts.states()[0][:, -1] * parts.divide_by_mass(torch.ones_like(parts.decay))
-    assert_close(states, layer.cell_states(x)[:, -1].detach(), **EXACT)
-
-
-def test_gates_with_highway_depend_on_the_output_after_the_highway():
-    layer, x = string_layer(("multiply", False, "state"), 2, 3, highway=True), sequence(6, 3)
-    parts = string_parts(layer, x)
-    assert_close(parts.decay, decays_of(layer, x), **EXACT)
-    h = torch.tanh(layer.cell_states(x)[:, -1])
-    assert parts.highway is not None
-    mixed = parts.highway * h + (1 - parts.highway) * x
-    assert_close(mixed.detach(), layer(x)[0].detach(), **EXACT)
-
-
-def test_other_layers_are_rejected():
-    with pytest.raises(KindError, match="layer is LSTM; expected a StringKernelRNN"):
-        check_layer(torch.nn.LSTM(3, 3))
 
 
 OPTIONS = {
