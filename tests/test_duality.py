@@ -7,14 +7,11 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, KindError
 from representer.functional import NONLINEARITIES
 from representer.kernels import RandomWalkKernel, RecurrentKernel, StringKernel
 from representer.nn import (
-    CNN,
     KBRN,
     RKM,
     RKMLSTM,
@@ -28,45 +25,9 @@ MERCER = [name for name, q in NONLINEARITIES.items() if q.mercer]
 
 
 @pytest.mark.parametrize("q", [*MERCER, torch.sinh])
-@settings(deadline=None, max_examples=10)
-@given(
-    T=st.integers(1, 8), n=st.integers(1, 3), dilation=st.integers(1, 3), seed=st.integers(0, 2**16)
-)
-def test_the_last_output_of_a_unit_is_the_kernel_with_its_reference(q, T, n, dilation, seed):
-    torch.manual_seed(seed)
-    kernel = RecurrentKernel(q, filter_length=n, dilation=dilation)
-    network = kernel.network(3, 4, dtype=torch.float64)
-    x = 0.03 * torch.rand(T, 3, dtype=torch.float64)  # small enough for every q to stay bounded
-    for i, reference in enumerate(network.references()):
-        torch.testing.assert_close(
-            network(x)[0][-1, i], network.kernel([x], [reference])[0, 0], rtol=1e-10, atol=1e-10,
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize("q", [*MERCER, torch.sinh])
 def test_the_network_returns_its_kernel(q):
     kernel = RecurrentKernel(q, filter_length=3, dilation=2, repeat=True)
     assert kernel.network(3, 4).kernel.get_params() == kernel.get_params()
-
-
-@pytest.mark.parametrize("combine", ["multiply", "add"])
-@pytest.mark.parametrize("normalized", [False, True, "exact"])
-@settings(deadline=None, max_examples=6)
-@given(T=st.integers(0, 7), n=st.integers(1, 4), lam=st.floats(0, 1), seed=st.integers(0, 2**16))
-def test_every_state_of_a_string_network_is_its_kernel_of_the_prefix(
-    combine, normalized, T, n, lam, seed
-):
-    torch.manual_seed(seed)
-    lam = min(lam, 0.99) if normalized is True else lam  # with 1, every term would be 0
-    kernel = StringKernel(n, lam, combine=combine, normalized=normalized)
-    network = kernel.network(3, 4, dtype=torch.float64)
-    assert isinstance(network, StringKernelRNN)
-    assert network.kernel.get_params() == kernel.get_params()
-    x = torch.randn(T + 1, 3, dtype=torch.float64)
-    expected = network.kernel([x[: t + 1] for t in range(T + 1)], list(network.references()))
-    close = {"rtol": 1e-10, "atol": 1e-10}
-    torch.testing.assert_close(network.cell_states(x)[:, -1], expected, **close)
-    torch.testing.assert_close(network(x)[0], expected, **close)
 
 
 def test_a_string_network_accepts_layer_options_that_agree_with_its_kernel():
@@ -90,12 +51,6 @@ def test_the_network_accepts_the_options_of_the_layer():
     torch.testing.assert_close(
         network(x)[0][:, -1], network.kernel(list(x), list(network.references()))
     )
-
-
-def test_the_network_is_trained_by_gradients():
-    network = RecurrentKernel("exponential", filter_length=2).network(3, 4)
-    network(torch.randn(5, 3))[0].sum().backward()
-    assert all(p.grad is not None and p.grad.any() for p in network.parameters())
 
 
 RKM_OF = partial(RKM, 3, 4, q="exponential", feedback=False)
@@ -161,46 +116,10 @@ def test_a_static_gate_that_requires_a_gradient_is_trained_in_the_network():
     torch.testing.assert_close(slope, gram.sum() / 0.7)  # the kernel is linear in it
 
 
-def test_a_convolution_is_the_recurrent_kernel_of_its_last_window():
-    layer = CNN(3, 4, filter_length=2, dtype=torch.float64)
-    x = torch.randn(5, 3, dtype=torch.float64)
-    assert layer.kernel.static_gates == (1.0, 0.0)
-    value = layer.kernel([x], list(layer.references()))[0]
-    torch.testing.assert_close(layer(x)[0][-1], value.tanh())  # the kernel is that before tanh
-
-
-def test_a_gaussian_of_vectors_of_any_length_and_back():
-    kernel = RecurrentKernel("gaussian", unit_norm=False, filter_length=2)
-    layer = kernel.network(3, 4, dtype=torch.float64)
-    assert layer.kernel.get_params() == {**kernel.get_params(), "repeat": True}
-    x = torch.randn(6, 3, dtype=torch.float64)
-    gram = layer.kernel([x[: t + 1] for t in range(6)], list(layer.references()))
-    torch.testing.assert_close(layer(x)[0], gram, rtol=1e-10, atol=1e-10)
-
-
 def test_an_unknown_attribute_of_a_layer_is_an_attribute_error():
     for layer in (RKM(3, 4), StringKernelRNN(3, 4), RandomWalkKernelNN(3, 4)):
         with pytest.raises(AttributeError, match="has no attribute 'kernels'"):
             layer.kernels  # noqa: B018
-
-
-@pytest.mark.parametrize("options", [{"combine": "add"}, {"readout": "sum"}])
-def test_all_forms_of_the_string_kernel_agree_for_single_tokens(options):
-    layer = STRING_OF(order=1, **options)
-    x = torch.randn(5, 3)
-    torch.testing.assert_close(layer(x)[0][-1:], layer.kernel([x], list(layer.references())))
-
-
-def test_a_unit_with_a_learned_decay_has_the_kernel_of_its_decay():
-    layer = STRING_OF(decay="learned", dtype=torch.float64)
-    torch.nn.init.normal_(layer.decay_logit_l0)
-    X = [torch.randn(t, 3, dtype=torch.float64) for t in (5, 3, 6)]
-    for i, reference in enumerate(layer.references()):
-        kernel = StringKernel(2, float(layer.decay_gate()[i]))
-        expected = kernel(X, [reference])[:, 0]
-        close = {"rtol": 1e-10, "atol": 1e-10}
-        torch.testing.assert_close(layer.kernel.unit(i).value(X), expected, **close)
-        torch.testing.assert_close(layer.kernel.unit(i)(X), kernel(X), **close)
 
 
 def test_a_walk_network_accepts_layer_options_that_agree_with_its_kernel():
@@ -215,9 +134,6 @@ def test_a_walk_network_accepts_layer_options_that_agree_with_its_kernel():
 
 
 @pytest.mark.parametrize(("kernel", "options", "message"), [
-    (RandomWalkKernel(base="delta"), {}, "compares labels of nodes for equality"),
-    (StringKernel(base="delta"), {}, "compares tokens for equality, which is not differentiable"),
-    (StringKernel(base="delta").cosine() + StringKernel(), {}, "compares tokens for equality"),
     (RandomWalkKernel(edges=True), {}, "edge_dim is None; expected the number of edge features"),
     (RandomWalkKernel(), {"edge_dim": 2}, r"edge_dim is 2; .* RandomWalkKernel\(edges=True\)"),
 ])  # fmt: skip

@@ -75,12 +75,6 @@ def test_one_function_for_every_entry_of_any_shape():
     torch.testing.assert_close(activation(x)[1, 2, 3], activation(x[1, 2, 3]))
 
 
-def test_a_batch_of_one_cannot_be_normalized_in_training():
-    activation = make(2, normalize=True)
-    with pytest.raises(ArgumentError, match=r"batch is 1; expected 2 or more .* Use eval\(\)"):
-        activation(torch.zeros(1, 2, dtype=torch.float64))
-
-
 @pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
 @pytest.mark.parametrize("tolerance", [0.0, 1e-3, 0.1])
 def test_the_change_by_compacting_is_at_most_the_returned_value_and_the_tolerance(green, tolerance):
@@ -193,20 +187,17 @@ def test_options_out_of_range_are_rejected(options, message):
         KernelActivation(**{"num_features": 2, **options})
 
 
-def test_an_initial_function_must_preserve_the_shape():
-    with pytest.raises(ShapeError, match=r"init\(a\) has shape \(\)"):
-        KernelActivation(1, init=lambda a: a.sum())
-
-
-@pytest.mark.parametrize("shape", [(5, 3), (2,), ()])
-def test_a_wrong_number_of_features_is_rejected(shape):
-    with pytest.raises(ShapeError, match="expected 4 features in dimension -1"):
-        KernelActivation(4)(torch.zeros(shape))
-
-
-def test_a_negative_tolerance_is_rejected():
-    with pytest.raises(ArgumentError, match="tolerance is -1; expected 0 or more"):
-        make(1).compact(-1)
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: KernelActivation(1, init=lambda a: a.sum()), ShapeError, r"init\(a\) has shape \(\)"),
+    (lambda: make(1).compact(-1), ArgumentError, "tolerance is -1; expected 0 or more"),
+    (lambda: make(2, normalize=True)(torch.zeros(1, 2).double()), ArgumentError,
+     r"batch is 1; expected 2 or more .* Use eval\(\)"),
+    *((lambda shape=shape: KernelActivation(4)(torch.zeros(shape)), ShapeError,
+       "expected 4 features in dimension -1") for shape in ((5, 3), (2,), ())),
+])  # fmt: skip
+def test_what_does_not_fit_an_activation_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 def test_a_plot_frames_functions_with_slopes_above_one():

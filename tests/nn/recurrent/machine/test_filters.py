@@ -93,9 +93,17 @@ def test_invalid_filter_options_are_rejected(options: dict[str, Any], message: s
         build("RKM-LSTM", **options)
 
 
-def test_the_gaussian_form_has_dense_filters():
-    with pytest.raises(ArgumentError, match="'dense' for q='gaussian'"):
-        nn.RKM(3, 4, q="gaussian", filters="wavelet")
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: nn.RKM(3, 4, q="gaussian", filters="wavelet"), ArgumentError, "'dense' for q='gaus"),
+    (lambda: build("RKM-LSTM", stride=2).step(torch.zeros(1, INPUT).double()), ArgumentError,
+     "stride is 2; expected 1 for step"),
+    (lambda: nn.RKM(3, 4, q="inverse", feedback=False, stride=2).kernel, KindError,
+     "It skips steps"),
+    (lambda: build("RKM-LSTM").wavelets(), KindError, "expected one with filters='wavelet'"),
+])  # fmt: skip
+def test_what_some_filters_do_not_allow_is_rejected(call: Any, error: Any, message: str):
+    with pytest.raises(error, match=message):
+        call()
 
 
 def test_input_lengths_must_be_multiples_of_the_stride():
@@ -105,17 +113,6 @@ def test_input_lengths_must_be_multiples_of_the_stride():
     packed = torch.nn.utils.rnn.pack_padded_sequence(batch(time=8), torch.tensor([8, 7, 4]))
     with pytest.raises(ShapeError, match="a multiple of 4 time steps"):
         layer(packed)
-
-
-def test_step_is_rejected_with_a_stride():
-    layer = build("RKM-LSTM", stride=2)
-    with pytest.raises(ArgumentError, match="stride is 2; expected 1 for step"):
-        layer.step(torch.zeros(1, INPUT, dtype=torch.float64))
-
-
-def test_a_layer_with_a_stride_has_no_kernel():
-    with pytest.raises(KindError, match="It skips steps"):
-        _ = nn.RKM(3, 4, q="inverse", feedback=False, stride=2).kernel
 
 
 def test_the_repr_shows_the_filters():
@@ -257,11 +254,6 @@ def test_wavelets_are_reported_in_hertz_and_seconds():
     torch.testing.assert_close(per_sample, layer.filters()["input"])
     hertz = wavelets.frequency / (2 * math.pi)
     assert ((hertz >= 0) & (hertz <= 200 / (2 * math.pi))).all()  # as drawn: 0 to 32 Hz
-
-
-def test_layers_with_dense_filters_have_no_wavelets():
-    with pytest.raises(KindError, match="expected one with filters='wavelet'"):
-        build("RKM-LSTM").wavelets()
 
 
 def test_further_layers_have_dense_filters():
