@@ -152,7 +152,7 @@ def test_deep_trees_do_not_end_the_recursion():
           ([[2], [7]], r"X\[1\].edge_index\[1, 0\] is 7"))),
     (TEXT, KindError, "a list"), (T, KindError, "a list"), (5, KindError, "int"),
 ])  # fmt: skip
-def test_what_is_no_list_of_trees_is_refused(X, error, message):
+def test_invalid_trees_are_rejected(X, error, message):
     with pytest.raises(error, match=message):
         TreeKernel()(X)
 

@@ -195,7 +195,7 @@ def test_options_out_of_range_are_rejected(options, message):
     *((lambda shape=shape: KernelActivation(4)(torch.zeros(shape)), ShapeError,
        "expected 4 features in dimension -1") for shape in ((5, 3), (2,), ())),
 ])  # fmt: skip
-def test_what_does_not_fit_an_activation_is_refused(call, error, message):
+def test_invalid_arguments_and_inputs_are_rejected(call, error, message):
     with pytest.raises(error, match=message):
         call()
 

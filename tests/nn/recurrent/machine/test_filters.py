@@ -101,7 +101,7 @@ def test_invalid_filter_options_are_rejected(options: dict[str, Any], message: s
      "It skips steps"),
     (lambda: build("RKM-LSTM").wavelets(), KindError, "expected one with filters='wavelet'"),
 ])  # fmt: skip
-def test_what_some_filters_do_not_allow_is_rejected(call: Any, error: Any, message: str):
+def test_calls_that_some_filters_do_not_allow_are_rejected(call: Any, error: Any, message: str):
     with pytest.raises(error, match=message):
         call()
 
