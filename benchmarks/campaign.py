@@ -32,7 +32,7 @@ from faults import Case, Suite, Unavailable, suites
 from machine import cores
 from report import publish, table
 from representer import __version__, machine
-from representer_papers.shared.runs import Line, read_lines
+from representer_papers.shared.tables import Line, read_lines
 
 STARTED, PASSED, FAILED, UNAVAILABLE = "started", "passed", "failed", "not available"
 RECIPE, RECORD = "reliability", Path("docs/results/reliability.jsonl")

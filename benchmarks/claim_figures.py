@@ -14,7 +14,7 @@ from scipy.stats import binomtest, t
 
 import result_pages
 from report import interval
-from representer_papers.shared.runs import Line, read_lines
+from representer_papers.shared.tables import Line, read_lines
 
 Row = Mapping[str, str]
 CONFIRMED, REFUTED, OPEN, UNTESTED = "confirmed", "refuted", "not decided", "not testable"

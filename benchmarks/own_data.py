@@ -58,7 +58,7 @@ from representer.training.config import plain
 from representer_papers.rkm2019 import documents
 from representer_papers.rkm2019.lfp import SIGNAL_SETS
 from representer_papers.shared.datasets import MissingError, existing, missing, wanted
-from representer_papers.shared.table import table_head, table_row, write_page
+from representer_papers.shared.tables import table_head, table_row, write_page
 from representer_papers.string_graph2017 import graph_sets, sentiment
 
 # By task: the name of each set on the command line, and its title in the table.

@@ -37,7 +37,6 @@ FORBIDDEN_WORDS = {  # in two parts each, so that this file may be searched too
 # Modules that tests reach by commands, methods and recipes alone.
 REACHED = {
     "src/representer/cli/use.py",
-    "src/representer_papers/kbdnn2018/pictures.py",
     "src/representer_papers/rkm2019/language.py", "src/representer_papers/rkm2019/published.py",
     "src/representer_papers/string_graph2017/language.py",
 }  # fmt: skip

@@ -16,10 +16,8 @@ import torch
 
 from representer.storage import atomic
 from representer.tasks.recipe import installed_recipes
-from representer_papers.kbdnn2018.pictures import panels
 from representer_papers.rkm2019.published import ROWS, column_name
-from representer_papers.shared.runs import Line, read_lines
-from representer_papers.shared.table import mean, table_head, table_row
+from representer_papers.shared.tables import Line, mean, panels, read_lines, table_head, table_row
 
 _ABOUT = (
     "Each row is a variant of a recipe with its settings, each figure a run. The share is that of",
@@ -159,7 +157,7 @@ def write_curves(lines: Iterable[Line], target: Path, command: str) -> None:
     """Write the page of the curves, and its picture."""
     shown = curves_of(lines)
     drawings = [
-        {"title": title, "log": True, "marks": True, "xlabel": "share of the training in %",
+        {"title": title, "log": "x", "marks": True, "xlabel": "share of the training in %",
          "ylabel": panel["metric"], "lines": panel["lines"], "levels": panel["levels"],
          "xlim": (None, 120)}
         for title, panel in shown.items()

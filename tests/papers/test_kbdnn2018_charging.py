@@ -21,7 +21,7 @@ def test_a_learned_unit_charges_within_a_few_updates():
 
 def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(charging, "_draw", lambda path, results: None)
+    monkeypatch.setattr(charging.tables, "panels", lambda *_, **__: None)
     monkeypatch.setattr(
         charging, "train_charging", lambda s: seen.append(s) or {"curve": [[1, 0.5]], "ones": 0.4}
     )
@@ -49,7 +49,7 @@ def test_all_seeds_are_tested_on_the_same_sequences_and_trained_on_their_own(mon
 
 
 def test_a_row_shows_accuracies_after_some_updates_the_last_and_the_best(tmp_path, monkeypatch):
-    monkeypatch.setattr(charging, "_draw", lambda path, runs: None)
+    monkeypatch.setattr(charging.tables, "panels", lambda *_, **__: None)
     curve = [[1, 0.1], [90, 0.5], [120, 0.6], [1000, 0.9], [9000, 0.95], [10_000, 0.8]]
     setting = {"cell": "rnn", "seed": 0, "preset": "paper", "updates": 10_000, "test": 5}
     folder = tmp_path / "paper-rnn-seed0"

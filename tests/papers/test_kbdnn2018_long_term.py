@@ -11,17 +11,17 @@ import torch
 
 from representer_papers.kbdnn2018 import long_term
 from representer_papers.kbdnn2018.long_term import LongTermSetting
-from representer_papers.shared import runs
+from representer_papers.shared import tables
 
 SETTING = LongTermSetting("iff", 4, "kbrn-fitted", "paper", 0, 40, tiny=True)
 
 
 def run_of(out, setting):
-    return runs.Run(out / setting.name, setting, "updates")
+    return tables.Run(out / setting.name, setting, "updates")
 
 
 def run_one(out, setting):
-    runs.run_one(run_of(out, setting), (), long_term.train_long_term, lambda *_: None)
+    tables.run_one(run_of(out, setting), (), long_term.train_long_term, lambda *_: None)
 
 
 @pytest.fixture(scope="session")
@@ -72,10 +72,12 @@ def test_sequences_grow_once_their_length_is_solved(tmp_path, monkeypatch):
     assert setting.stages == (3, 4, 5)
     assert replace(setting, time=4).stages == (3, 4)
     assert replace(setting, cell="kbrn-fitted").stages == (5,)
-    lengths, draw = [], long_term.two_bits
+    lengths, draw = [], long_term.networks.two_bits
     monkeypatch.setattr(
-        long_term, "two_bits", lambda f, time, *rest: lengths.append(time) or draw(f, time, *rest),
-    )  # fmt: skip
+        long_term.networks,
+        "two_bits",
+        lambda f, time, *rest: lengths.append(time) or draw(f, time, *rest),
+    )
     norms, cut = [], torch.nn.utils.clip_grad_norm_
     monkeypatch.setattr(
         torch.nn.utils, "clip_grad_norm_", lambda p, norm: norms.append(norm) or cut(p, norm)
@@ -107,23 +109,24 @@ def test_test_sequences_differ_from_training_sequences(tmp_path, monkeypatch):
 
 def test_the_figure_shows_the_fraction_of_solved_runs_and_mean_updates():
     def run(time, updates, stopped_by="solved"):
-        return {"setting": {"time": time}, "updates": updates, "stopped_by": stopped_by}
+        return {"time": time, "updates": updates, "stopped_by": stopped_by}
 
     runs = [run(5, 10), run(5, 90, "updates"), run(10, 20), run(10, 40), run(20, 9, "diverged")]
-    assert long_term._points(runs, solved=True) == [(5, 0.5), (10, 1.0), (20, 0.0)]
-    assert long_term._points(runs, solved=False) == [(5, 10.0), (10, 30.0)]
+    rates, updates = long_term._points(runs)
+    assert rates == [(5, 0.5), (10, 1.0), (20, 0.0)]
+    assert updates == [(5, 10.0), (10, 30.0)]
 
 
 def test_a_non_finite_gradient_ends_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(long_term, "BATCH", 20)
-    make = long_term.long_term_network
+    make = long_term.networks.long_term_network
 
     def broken(*arguments):
         network = make(*arguments)
         network.readout.weight.data.fill_(float("nan"))
         return network
 
-    monkeypatch.setattr(long_term, "long_term_network", broken)
+    monkeypatch.setattr(long_term.networks, "long_term_network", broken)
     run_one(tmp_path, SETTING)
     found = metrics(tmp_path, SETTING)
     assert (found["stopped_by"], found["updates"]) == ("diverged", 1)

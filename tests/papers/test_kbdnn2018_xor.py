@@ -17,7 +17,7 @@ from representer_papers.kbdnn2018.networks import (
     two_bits,
 )
 from representer_papers.kbdnn2018.xor import ParitySetting, train_parity
-from representer_papers.shared.runs import one_thread
+from representer_papers.shared.tables import one_thread
 
 
 def flushes():

@@ -24,8 +24,14 @@ from representer_papers.shared.datasets import (
     read_baselines,
     write_baselines,
 )
-from representer_papers.shared.runs import Measure, Run, run_missing, stored
-from representer_papers.shared.table import order_lines, write_page
+from representer_papers.shared.tables import (
+    Measure,
+    Run,
+    order_lines,
+    run_missing,
+    stored,
+    write_page,
+)
 from representer_papers.string_graph2017.graph_sets import GraphStore
 
 # The stored baselines of a split.

@@ -50,7 +50,7 @@ def test_a_run_that_diverges_is_a_result_and_is_not_repeated(request_, monkeypat
 
     monkeypatch.setattr(Trainer, "fit", diverge)
     assert "| diverged: the loss is nan at step 7 |" in RECIPE.run(request_).read_text("utf-8")
-    settings = divergence._settings("rkm-lstm", 0, 3, request_)  # more steps
+    settings = divergence._settings(3, request_, "rkm-lstm", 0)  # more steps
     monkeypatch.setattr(divergence, "_settings", lambda *_: settings)
     monkeypatch.setattr(Trainer, "fit", lambda self: pytest.fail("it was trained again"))
     assert "at step 7 |" in RECIPE.run(request_).read_text("utf-8")
@@ -74,7 +74,7 @@ def test_the_last_measurement_before_a_fault_is_kept(request_, monkeypatch):
 def test_a_longer_run_continues_a_shorter_one(request_, monkeypatch):
     monkeypatch.setattr(divergence, "_SMOKE", {**divergence._SMOKE, "lr": 1.0})
     RECIPE.run(request_)
-    settings = divergence._settings("rkm-lstm", 0, 3, request_)
+    settings = divergence._settings(3, request_, "rkm-lstm", 0)
     monkeypatch.setattr(divergence, "_settings", lambda *_: settings)
     table = RECIPE.run(request_).read_text("utf-8")
     assert f"| finite | {3 * divergence.BLOCK} | " in table
@@ -87,7 +87,7 @@ def test_the_largest_state_is_that_of_the_carried_states(request_):
     from representer.storage.run import UnsavedRun
     from representer.tasks.language import FLOW
 
-    options = divergence._settings("lstm", 0, 1, request_)["options"]
+    options = divergence._settings(1, request_, "lstm", 0)["options"]
     config = LanguageConfig(data=str(request_.data / "ptb"), **options)
     data = FLOW.prepare(config)
     parameters = FLOW.new_estimator(UnsavedRun(), config, data)

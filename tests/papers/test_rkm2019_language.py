@@ -75,7 +75,9 @@ def texts(tmp_path):
 def test_the_default_is_four_cells_on_both_texts(texts, tmp_path, monkeypatch):
     ran = []
     monkeypatch.setattr(
-        shared_language, "run_missing", lambda *given: ran.append([run.folder for run in given[2]])
+        shared_language.tables,
+        "run_missing",
+        lambda *given: ran.append([run.folder for run in given[2]]),
     )
     (tmp_path / "out").mkdir()
     LANGUAGE.run(request(tmp_path))

@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.axes import Axes
 
 from representer.errors import DataError, Interrupted, TrainingError
 from representer.storage.checkpoint import Checkpoint, save_step
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
-from representer_papers.shared.runs import (
+from representer_papers.shared.tables import (
     Measure,
     Run,
     accuracy,
     append_line,
+    panels,
     read_lines,
     run_missing,
     shown_command,
@@ -181,6 +183,17 @@ def test_the_pages_of_runs_agree_with_their_lines(tool: dict[str, Any]):
         section = curves.partition(f"\n## {name}: ")[2].partition("\n## ")[0]
         for row in panel["rows"]:
             assert f"| {' | '.join(map(str, row))} |" in section
+
+
+def test_a_panel_shows_the_figures_of_the_paper_as_dashed_lines(tmp_path: Path, monkeypatch):
+    drawn, draw = [], Axes.axhline
+    monkeypatch.setattr(
+        Axes, "axhline", lambda axes, y, **how: drawn.append((y, how["linestyle"])) or draw(axes, y)
+    )
+    panel = {"title": "A", "lines": {"a": [(1, 3), (90, 2)]}, "levels": {"a": 2.5}, "log": "x"}
+    panels(tmp_path / "a.svg", [panel | {"xlim": (None, 120)}], columns=1, title="Curves")
+    assert drawn == [(2.5, "--")]
+    assert (tmp_path / "a.svg").read_text("utf-8").startswith("<svg")
 
 
 def test_lines_are_committed_with_their_pages():

@@ -13,9 +13,12 @@ from representer_papers.string_graph2017 import graph_kernels
 from representer_papers.string_graph2017.graph_kernels import (
     _run_fold,
     _store,
-    outer_folds,
 )
-from representer_papers.string_graph2017.graph_sets import locate_graphs, read_graph_set
+from representer_papers.string_graph2017.graph_sets import (
+    locate_graphs,
+    outer_folds,
+    read_graph_set,
+)
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from representer_papers.string_graph2017.graph_kernels import (
     best,
     count_correct,
     inner_accuracies,
-    outer_folds,
 )
+from representer_papers.string_graph2017.graph_sets import outer_folds
 
 
 @pytest.fixture(scope="session")

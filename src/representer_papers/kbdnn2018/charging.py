@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,11 @@ from representer.tasks.recipe import Request
 from representer.training import generators
 from representer_papers.kbdnn2018 import CHARGING_CELLS
 from representer_papers.kbdnn2018.networks import CHARGES, TITLES, charging, charging_network
-from representer_papers.kbdnn2018.pictures import panels
-from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
-from representer_papers.shared.table import table_head, table_row, write_page
+from representer_papers.shared import tables
 
 UPDATES, BATCH, TEST = 10_000, 500, 25_000
 AT = (100, 1000, 10_000)
-MEASURE = Measure(
+MEASURE = tables.Measure(
     "kbrn-charging", "accuracy over all steps", lambda m: m["curve"][-1][1], "updates", UPDATES,
     curve="curve",
 )  # fmt: skip
@@ -57,9 +54,9 @@ def reproduce_charging(request: Request) -> Path:
         for cell in request.cells or CHARGING_CELLS
         for seed in request.seeds
     ]
-    runs = [Run(request.out / setting.name, setting, "updates") for setting in settings]
-    with one_thread():
-        run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train_charging(s))
+    runs = [tables.Run(request.out / setting.name, setting, "updates") for setting in settings]
+    with tables.one_thread():
+        tables.run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train_charging(s))
     return _write_table(request)
 
 
@@ -105,48 +102,38 @@ def train_charging(setting: ChargingSetting) -> dict[str, Any]:
 
 def _write_table(request: Request) -> Path:
     """Write ``table.md`` and ``accuracy.svg`` from a preset's finished runs; return the path."""
-    every = stored(request.out, f"{request.preset}-*")
-    runs = [(run.settings, run.metrics) for run in every if run.metrics is not None]
+    runs = tables.finished(request.out, f"{request.preset}-*")
     runs.sort(key=lambda run: (list(TITLES).index(run[0]["cell"]), run[0]["seed"]))
-    heads = [f"after {updates:,}" for updates in AT]
-    lines = ["", *table_head("network", "seed", "updates", *heads, "last", "best")]
+    rows, curves, functions = [], {}, {}
     for s, metrics in runs:
-        accuracies = [100 * y for _, y in metrics["curve"]]
+        cell, curve = s["cell"], [(updates, 100 * y) for updates, y in metrics["curve"]]
         near = [
-            [y for updates, y in metrics["curve"] if updates <= wanted][-1]
-            if s["updates"] >= wanted
-            else None
+            [y for updates, y in curve if updates <= wanted][-1] if s["updates"] >= wanted else None
             for wanted in AT
         ]
-        cells = ["–" if y is None else f"{100 * y:.2f}" for y in near]
-        cells += [f"{accuracies[-1]:.2f}", f"{max(accuracies):.2f}"]
-        title = f"{TITLES[s['cell']]} (`{s['cell']}`)"
-        lines.append(table_row(title, s["seed"], f"{s['updates']:,}", *cells))
+        figures = [*near, curve[-1][1], max(y for _, y in curve)]
+        cells = ["–" if y is None else f"{y:.2f}" for y in figures]
+        rows.append((f"{TITLES[cell]} (`{cell}`)", s["seed"], f"{s['updates']:,}", *cells))
+        if s["seed"] == runs[0][0]["seed"]:  # the pictures are of the first seed
+            curves[cell] = curve
+            if "function" in metrics:
+                functions[cell] = metrics["function"]
+    heads = ("network", "seed", "updates", *(f"after {n:,}" for n in AT), "last", "best")
+    lines = tables.rows_of(heads, rows)
     if runs:
         ones = 100 * runs[0][1]["ones"]
         always = f"1 is correct at {ones:.1f} % of the steps, always 0 at {100 - ones:.1f} %"
+        drawings = [
+            {"title": "accuracy on the test sequences", "lines": curves, "log": "x",
+             "xlabel": "updates", "ylabel": "% of steps"},
+            {"title": "learned function of the unit", "lines": functions, "xlabel": "a"},
+        ]  # fmt: skip
+        title, size = "The charging problem", (3.6, 2.7)
+        tables.panels(request.out / "accuracy.svg", drawings, columns=2, title=title, size=size)
         lines += ["", f"Always predicting {always}."]
-        _draw(request.out / "accuracy.svg", runs)
         lines += ["", "![Accuracy during training, and the learned functions](accuracy.svg)"]
     low, high = CHARGES[request.preset]
     charges = (
         f"Preset `{request.preset}`: charges from {low} to {high}. Sequences of 30 steps, three"
     )
-    return write_page(request, "M18 Fig. 3: the charging problem", (charges, *_ABOUT), lines)
-
-
-def _draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    """Plot the first seed's accuracy against updates on a log scale, and its learned functions."""
-    of_cell = {s["cell"]: metrics for s, metrics in runs if s["seed"] == runs[0][0]["seed"]}
-    curves = {
-        cell: [(x, 100 * y) for x, y in figures["curve"]] for cell, figures in of_cell.items()
-    }
-    functions = {
-        cell: figures["function"] for cell, figures in of_cell.items() if "function" in figures
-    }
-    drawings = [
-        {"title": "accuracy on the test sequences", "lines": curves, "log": True,
-         "xlabel": "updates", "ylabel": "% of steps"},
-        {"title": "learned function of the unit", "lines": functions, "xlabel": "a"},
-    ]  # fmt: skip
-    panels(path, drawings, columns=2, title="The charging problem", size=(3.6, 2.7))
+    return tables.write_page(request, "M18 Fig. 3: the charging problem", (charges, *_ABOUT), lines)

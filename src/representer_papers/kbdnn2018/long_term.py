@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
@@ -21,17 +22,9 @@ from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer.training import generators
 from representer.training.generators import keep_freed_memory
-from representer_papers.kbdnn2018 import FUNCTIONS, LONG_TERM_CELLS
-from representer_papers.kbdnn2018.networks import (
-    SIGNS,
-    TITLES,
-    Network,
-    long_term_network,
-    two_bits,
-)
-from representer_papers.kbdnn2018.pictures import panels
-from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
-from representer_papers.shared.table import table_head, table_row, write_page
+from representer_papers.kbdnn2018 import FUNCTIONS, LONG_TERM_CELLS, networks
+from representer_papers.kbdnn2018.networks import SIGNS
+from representer_papers.shared import tables
 
 SHORT, LONG = tuple(range(5, 51, 5)), (60, 80, 100, 150, 200)
 UPDATES = 100_000
@@ -41,7 +34,7 @@ ENOUGH, SOLVED = 0.99, 0.995  # accuracies of an epoch, and on new sequences
 CHECK = 25_000  # sequences that decide; with 5,000, networks at 99.2 % passed by chance
 SURE = SOLVED + 3 * math.sqrt(SOLVED * (1 - SOLVED) / CHECK)  # three standard errors
 POINTS = 161
-MEASURE = Measure(
+MEASURE = tables.Measure(
     "kbrn-long-term", "updates until it is solved",
     lambda metrics: metrics["updates"] if metrics["stopped_by"] == "solved" else None,
     "updates", UPDATES,
@@ -86,12 +79,10 @@ def reproduce_long_term(request: Request) -> Path:
 
     ``threads`` is the number of parallel runs, with one thread each; 0 starts one per processor.
     """
-    runs = [
-        Run(request.out / setting.name, setting, "updates")
-        for setting in long_term_settings(request)
-    ]
+    settings = long_term_settings(request)
+    runs = [tables.Run(request.out / setting.name, setting, "updates") for setting in settings]
     workers = request.threads or os.cpu_count() or 1
-    run_missing(request, MEASURE, runs, tuple, train_long_term, workers=workers)
+    tables.run_missing(request, MEASURE, runs, tuple, train_long_term, workers=workers)
     return _write_table(request)
 
 
@@ -133,14 +124,14 @@ def train_long_term(
         and the results of `_tests`.
     """
     keep_freed_memory()
-    with one_thread():
+    with tables.one_thread():
         return _train(folder, setting)
 
 
 def _train(folder: RunFolder, setting: LongTermSetting) -> dict[str, Any]:
     with generators.initializing(setting.seed):
         sizes = (4, 5) if setting.tiny else (20, 100)
-        network = long_term_network(setting.cell, setting.preset, *sizes)
+        network = networks.long_term_network(setting.cell, setting.preset, *sizes)
     trained = [p for p in network.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(trained, 1e-3)
     first, curve, stage = _restore(folder, network, optimizer)
@@ -183,10 +174,10 @@ def _batch(
     setting: LongTermSetting, use: str, number: int, size: int, time: int | None = None
 ) -> tuple[Tensor, Tensor]:
     draw = generators.generator(setting.seed, "two bits", use, number)
-    return two_bits(setting.function, time or setting.time, size, draw)
+    return networks.two_bits(setting.function, time or setting.time, size, draw)
 
 
-def _is_solved(setting: LongTermSetting, network: Network, update: int) -> bool:
+def _is_solved(setting: LongTermSetting, network: networks.Network, update: int) -> bool:
     network.eval()
     right = _accuracy(setting, network, f"check {update}", CHECK)
     network.train()
@@ -194,7 +185,7 @@ def _is_solved(setting: LongTermSetting, network: Network, update: int) -> bool:
 
 
 @torch.no_grad()
-def _tests(setting: LongTermSetting, network: Network) -> dict[str, Any]:
+def _tests(setting: LongTermSetting, network: networks.Network) -> dict[str, Any]:
     """Return the accuracy on 5,000 new sequences, and the learned functions.
 
     A normalized network is tested with the statistics of batches of 1,000 (``test``), and with
@@ -222,7 +213,7 @@ def _tests(setting: LongTermSetting, network: Network) -> dict[str, Any]:
 
 @torch.no_grad()
 def _accuracy(
-    setting: LongTermSetting, network: Network, use: str = "test", size: int = TEST
+    setting: LongTermSetting, network: networks.Network, use: str = "test", size: int = TEST
 ) -> float:
     accuracies = []
     for number in range(size // 1000):
@@ -232,7 +223,7 @@ def _accuracy(
 
 
 def _restore(
-    folder: RunFolder, network: Network, optimizer: torch.optim.Adam
+    folder: RunFolder, network: networks.Network, optimizer: torch.optim.Adam
 ) -> tuple[int, list[Any], int]:
     """Restore the last checkpoint of a run; return its update, its curve and its stage."""
     checkpoint = latest(folder.path / "checkpoints", report=folder.report)
@@ -261,60 +252,61 @@ _ABOUT = (
 
 def _write_table(request: Request) -> Path:
     """Write ``table.md``, ``curves.svg`` and ``functions.svg`` from a preset's finished runs."""
-    every = stored(request.out, f"{request.preset}/*/*")
-    runs = [{"setting": run.settings, **run.metrics} for run in every if run.metrics is not None]
-    runs.sort(key=lambda run: (run["setting"]["time"], run["setting"]["seed"]))
-    lines = ["", *table_head("network", "", align="ll")]
-    lines += [
-        table_row(f"`{cell}`", TITLES[cell])
-        for cell in LONG_TERM_CELLS
-        if _matching(runs, cell=cell)
-    ]
+    every = tables.finished(request.out, f"{request.preset}/*/*")
+    runs = [{**settings, **metrics} for settings, metrics in every]
+    runs.sort(key=lambda run: (run["time"], run["seed"]))
+    cells = [cell for cell in LONG_TERM_CELLS if _matching(runs, cell=cell)]
+    titles = [(f"`{cell}`", networks.TITLES[cell]) for cell in cells]
+    lines = tables.rows_of(("network", ""), titles, align="ll")
     for function in FUNCTIONS:
         if of_function := _matching(runs, function=function):
-            lines += ["", f"## {SIGNS[function]} (`{function}`)", "", *_section(of_function)]
+            lines += ["", f"## {SIGNS[function]} (`{function}`)", *_section(of_function)]
     if runs:
         lines += ["", *_figures(request.out, runs)]
     title = "M18 Figs. 4 to 6: a function of the first two bits"
-    return write_page(request, title, (f"Preset `{request.preset}`.", *_ABOUT), lines)
+    return tables.write_page(request, title, (f"Preset `{request.preset}`.", *_ABOUT), lines)
 
 
 def _matching(runs: Runs, **wanted: Any) -> Runs:
-    return [r for r in runs if all(r["setting"][name] == value for name, value in wanted.items())]
+    return [run for run in runs if all(run[name] == value for name, value in wanted.items())]
+
+
+def _solved(runs: Runs) -> Runs:
+    return _matching(runs, stopped_by="solved")
 
 
 def _section(runs: Runs) -> list[str]:
     """Return a table of one function: networks by length."""
-    times = sorted({run["setting"]["time"] for run in runs})
-    lines = table_head("T", *map(str, times), "rate in %", "largest T that every seed solves")
-    for cell in LONG_TERM_CELLS:
-        if of_cell := _matching(runs, cell=cell):
-            cells = [_solved(_matching(of_cell, time=t)) for t in times]
-            lines.append(table_row(f"`{cell}`", *cells, _rate(of_cell), _largest(of_cell)))
-    if tested := [run for run in runs if run["stopped_by"] == "solved"]:
+    times = sorted({run["time"] for run in runs})
+    heads = ("T", *map(str, times), "rate in %", "largest T that every seed solves")
+    rows = [
+        (f"`{cell}`", *(_count(_matching(of_cell, time=t)) for t in times), *_whole(of_cell))
+        for cell in LONG_TERM_CELLS
+        if (of_cell := _matching(runs, cell=cell))
+    ]
+    lines = tables.rows_of(heads, rows)
+    if tested := _solved(runs):
         lines += ["", _about_tests(tested)]
     return lines
 
 
-def _solved(runs: Runs) -> str:
+def _count(runs: Runs) -> str:
     if not runs:
         return "–"
-    updates = [run["updates"] for run in runs if run["stopped_by"] == "solved"]
+    updates = [run["updates"] for run in _solved(runs)]
     mean = f" ({sum(updates) / len(updates):,.0f})" if updates else ""
     most = max(run["updates"] for run in runs)
     short = f" in {most:,}" if len(updates) < len(runs) else ""
     return f"{len(updates)} of {len(runs)}{mean or short}"
 
 
-def _rate(runs: Runs) -> str:
-    count = sum(run["stopped_by"] == "solved" for run in runs)
+def _whole(runs: Runs) -> tuple[str, str]:
+    """Return the rate of a row, and the largest length that every seed solves."""
+    count, times = len(_solved(runs)), {run["time"] for run in runs}
+    failed = {run["time"] for run in runs if run["stopped_by"] != "solved"}
     low, high = wilson_interval(count, len(runs))
-    return f"{100 * count / len(runs):.0f} ({100 * low:.0f} – {100 * high:.0f})"
-
-
-def _largest(runs: Runs) -> str:
-    failed = {run["setting"]["time"] for run in runs if run["stopped_by"] != "solved"}
-    return str(max({run["setting"]["time"] for run in runs} - failed, default="–"))
+    rate = f"{100 * count / len(runs):.0f} ({100 * low:.0f} – {100 * high:.0f})"
+    return rate, str(max(times - failed, default="–"))
 
 
 def _about_tests(runs: Runs) -> str:
@@ -331,58 +323,47 @@ def _figures(out: Path, runs: Runs) -> list[str]:
     drawings: list[dict[str, Any]] = []
     for function in FUNCTIONS:
         of_function = _matching(runs, function=function)
-        counts = {
-            cell: _points(_matching(of_function, cell=cell), solved=True)
-            for cell in LONG_TERM_CELLS
-        }
-        updates = {
-            cell: _points(_matching(of_function, cell=cell), solved=False)
-            for cell in LONG_TERM_CELLS
-        }
-        sign = SIGNS[function]
+        both = {cell: _points(_matching(of_function, cell=cell)) for cell in LONG_TERM_CELLS}
         drawings += [
-            {"title": f"{sign}: {what}", "lines": lines, "xlabel": "T", "marks": True, "ylim": ylim}
-            for what, lines, ylim in (
-                ("share of seeds that solve it", counts, (-0.05, 1.05)),
-                ("mean updates", updates, None),
+            {"title": f"{SIGNS[function]}: {what}", "xlabel": "T", "marks": True, "ylim": ylim,
+             "lines": {cell: points[k] for cell, points in both.items()}}
+            for k, (what, ylim) in enumerate(
+                (("share of seeds that solve it", (-0.05, 1.05)), ("mean updates", None))
             )
-        ]
-    panels(
-        out / "curves.svg", drawings, columns=2, title="Solved runs, and updates", size=(3.4, 2.0)
-    )
-    lines = ["![Solved runs, and updates](curves.svg)"]
-    solved = [run for run in runs if "functions" in run and run["stopped_by"] == "solved"]
-    if shown := [run for run in solved if _is_learned(run)]:
-        run = max(shown, key=lambda r: (r["setting"]["function"] == "iff", r["setting"]["time"]))
-        _draw_functions(out / "functions.svg", run)
-        s = run["setting"]
+        ]  # fmt: skip
+    title = "Solved runs, and updates"
+    tables.panels(out / "curves.svg", drawings, columns=2, title=title, size=(3.4, 2.0))
+    lines = [f"![{title}](curves.svg)"]
+    if shown := [run for run in _solved(runs) if "functions" in run and _is_learned(run)]:
+        s = max(shown, key=lambda run: (run["function"] == "iff", run["time"]))
+        _draw_functions(out / "functions.svg", s["functions"])
         which = f"{SIGNS[s['function']]}, T = {s['time']}, `{s['cell']}`, seed {s['seed']}"
         caption = f"The learned functions on [-4, 4] ({which}); dashed frames where |f'| > 1:"
         lines += ["", caption, "", "![Learned functions](functions.svg)"]
     return lines
 
 
-def _is_learned(run: dict[str, Any]) -> bool:
-    return not run["setting"]["cell"].startswith("tanh")
-
-
-def _points(runs: Runs, *, solved: bool) -> list[tuple[float, float]]:
-    points = []
-    for time in sorted({run["setting"]["time"] for run in runs}):
+def _points(runs: Runs) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+    """Return by length the fraction of solved runs, and the mean updates of these."""
+    rates, updates = [], []
+    for time in sorted({run["time"] for run in runs}):
         of_time = _matching(runs, time=time)
-        updates = [run["updates"] for run in of_time if run["stopped_by"] == "solved"]
-        if solved:
-            points.append((time, len(updates) / len(of_time)))
-        elif updates:
-            points.append((time, sum(updates) / len(updates)))
-    return points
+        counts = [run["updates"] for run in _solved(of_time)]
+        rates.append((time, len(counts) / len(of_time)))
+        if counts:
+            updates.append((time, sum(counts) / len(counts)))
+    return rates, updates
 
 
-def _draw_functions(path: Path, run: dict[str, Any]) -> None:
+def _is_learned(run: dict[str, Any]) -> bool:
+    return not run["cell"].startswith("tanh")
+
+
+def _draw_functions(path: Path, functions: Sequence[Sequence[float]]) -> None:
     drawings = []
-    for i, values in enumerate(run["functions"]):
+    for i, values in enumerate(functions):
         step = 2 * SPAN / (len(values) - 1)
         points = [(-SPAN + k * step, value) for k, value in enumerate(values)]
         is_steep = max(abs(b - a) / step for a, b in pairwise(values)) > 1
         drawings.append({"title": f"unit {i}", "lines": {"f": points}, "framed": is_steep})
-    panels(path, drawings, columns=5, title="The learned functions", size=(1.5, 1.2))
+    tables.panels(path, drawings, columns=5, title="The learned functions", size=(1.5, 1.2))

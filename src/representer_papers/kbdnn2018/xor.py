@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,14 @@ from representer.tasks.recipe import Request
 from representer.training import generators
 from representer_papers.kbdnn2018 import PARITIES
 from representer_papers.kbdnn2018.networks import parity
-from representer_papers.kbdnn2018.pictures import panels
-from representer_papers.shared.runs import Measure, Run, one_thread, run_missing, stored
-from representer_papers.shared.table import table_head, table_row, write_page
+from representer_papers.shared import tables
 
 BITS, CENTERS, PENALTIES = (2, 4), (50, 100, 300), (0.0, 0.00075)
 UPDATES = 1_000_000  # from the authors' code; the paper prints no number
 SMALL = 1e-3
-MEASURE = Measure("kbrn-xor", "variation of f", lambda metrics: metrics["variation"], "updates")
+MEASURE = tables.Measure(
+    "kbrn-xor", "variation of f", lambda metrics: metrics["variation"], "updates"
+)
 _HEADS = (
     "bits", "ℓ1", "centers", "seed", "updates", "solved after", "coefficients", "variation",
     "error",
@@ -64,9 +63,9 @@ def reproduce_parity(request: Request) -> Path:
         for penalty in PENALTIES
         for centers in CENTERS
     ]
-    runs = [Run(request.out / setting.name, setting, "updates") for setting in settings]
-    with one_thread():
-        run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train_parity(s))
+    runs = [tables.Run(request.out / setting.name, setting, "updates") for setting in settings]
+    with tables.one_thread():
+        tables.run_missing(request, MEASURE, runs, tuple, lambda _, s, __: train_parity(s))
     return _write_table(request)
 
 
@@ -123,34 +122,25 @@ def train_parity(setting: ParitySetting) -> dict[str, Any]:
 
 def _write_table(request: Request) -> Path:
     """Write ``table.md`` and ``functions.svg`` from the finished runs; return the table's path."""
-    runs = [(run.settings, run.metrics) for run in stored(request.out) if run.metrics is not None]
+    runs = tables.finished(request.out)
     runs.sort(key=lambda run: tuple(run[0][n] for n in ("seed", "bits", "penalty", "centers")))
-    lines = ["", *table_head(*_HEADS, align="")]
-    for s, metrics in runs:
-        solved = "not" if metrics["solved"] is None else metrics["solved"]
+    rows, drawings = [], []
+    for s, m in runs:
         shown = s["bits"], f"{s['penalty']:g}", s["centers"], s["seed"], f"{s['updates']:,}"
-        left = f"{metrics['large']} of {s['centers']}"
-        lines.append(
-            table_row(
-                *shown, solved, left, f"{metrics['variation']:.2f}", f"{metrics['error']:.1e}"
-            )
-        )
-    if runs:
-        _draw(request.out / "functions.svg", runs)
-        lines += ["", "![The learned functions](functions.svg)"]
-    return write_page(request, "M18 Fig. 2: parity by one unit", _ABOUT, lines)
-
-
-def _draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    """Plot the first seed's functions in the order of Fig. 2, with the truth table as dots."""
-    drawings = []
-    for s, metrics in runs:
-        if s["seed"] == runs[0][0]["seed"]:
+        solved = "not" if m["solved"] is None else m["solved"]
+        left = f"{m['large']} of {s['centers']}"
+        rows.append((*shown, solved, left, f"{m['variation']:.2f}", f"{m['error']:.1e}"))
+        if s["seed"] == runs[0][0]["seed"]:  # the panels of Fig. 2, with the truth table as dots
             penalized = "ℓ1" if s["penalty"] else "no ℓ1"
             drawing = {
                 "title": f"{s['bits']} bits, d = {s['centers']}, {penalized}",
-                "lines": {"f": list(zip(metrics["grid"], metrics["function"], strict=True))},
-                "dots": list(zip(metrics["sums"], metrics["targets"], strict=True)),
+                "lines": {"f": list(zip(m["grid"], m["function"], strict=True))},
+                "dots": list(zip(m["sums"], m["targets"], strict=True)),
             }
             drawings.append(drawing)
-    panels(path, drawings, columns=3, title="Activations learned for parity, targets as dots")
+    lines = tables.rows_of(_HEADS, rows, align="")
+    if drawings:
+        title = "Activations learned for parity, targets as dots"
+        tables.panels(request.out / "functions.svg", drawings, columns=3, title=title)
+        lines += ["", "![The learned functions](functions.svg)"]
+    return tables.write_page(request, "M18 Fig. 2: parity by one unit", _ABOUT, lines)

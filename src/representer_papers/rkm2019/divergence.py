@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,9 +21,8 @@ from representer.tasks.recipe import Request
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
 from representer_papers.rkm2019.published import LANGUAGE_CELLS, LANGUAGE_ROWS, ROWS
+from representer_papers.shared import tables
 from representer_papers.shared.language import locate_texts
-from representer_papers.shared.runs import Measure, Run, Stored, run_missing, stored
-from representer_papers.shared.table import table_head, table_row, write_page
 
 TEXT = "ptb"
 STEPS, BLOCK = 1350, 5  # two epochs of the Penn Treebank; steps between two measurements
@@ -40,7 +38,7 @@ _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 _TITLES = {cell: title for title, cell in ROWS.items()}
 _DEFAULT = ("lstm", "rkm-lstm", "rkm-cifg")
-MEASURE = Measure(
+MEASURE = tables.Measure(
     "rkm-divergence", "step at which the loss or its gradient is not finite",
     lambda metrics: metrics["step"] if "fault" in metrics else None,
     "steps", 250 * STEPS, planned=lambda settings: settings["epochs"] * BLOCK,
@@ -62,23 +60,15 @@ _ABOUT = (
 def reproduce_divergence(request: Request) -> Path:
     """Run what is missing in ``OUT/CELL-seedK``, and write the table."""
     blocks = 2 if request.smoke else max(1, round(request.budget * STEPS / BLOCK))
-    runs = [
-        Run(request.out / f"{row}-seed{seed}", _settings(row, seed, blocks, request), "epochs")
-        for seed in request.seeds
-        for row in request.cells or _DEFAULT
-    ]
+    settings = partial(_settings, blocks, request)
+    runs = tables.runs_of(request, request.out, _DEFAULT, settings, "epochs")
     folder = request.data / TEXT if request.table_only else locate_texts(request, (TEXT,))[TEXT]
-    run_missing(
-        request,
-        MEASURE,
-        runs,
-        lambda: folder,
-        partial(train_until_divergence, request.threads or None),
-    )
+    train = partial(train_until_divergence, request.threads or None)
+    tables.run_missing(request, MEASURE, runs, lambda: folder, train)
     return _write_table(request)
 
 
-def _settings(row: str, seed: int, blocks: int, request: Request) -> dict[str, Any]:
+def _settings(blocks: int, request: Request, row: str, seed: int) -> dict[str, Any]:
     cell, suffix = _parts(row)
     chosen = {**PRESETS["awd"], "optimizer": "sgd", "cell": cell, **_KINDS[suffix][1]}
     if request.smoke:
@@ -153,24 +143,19 @@ def _in_blocks(task: TrainingTask) -> TrainingTask:
 
 def _write_table(request: Request) -> Path:
     """Write ``table.md`` from the runs of the folder, finished or not, and return its path."""
-    runs = [(run.settings, run.metrics or _unfinished(run)) for run in stored(request.out)]
-    runs.sort(key=lambda run: (LANGUAGE_ROWS.index(run[0]["row"]), run[0]["seed"]))
+    runs = tables.stored(request.out)
+    runs.sort(key=lambda run: (LANGUAGE_ROWS.index(run.settings["row"]), run.settings["seed"]))
+    rows = []
+    for run in runs:
+        cell, suffix = _parts(run.settings["row"])
+        seen = run.metrics or [{}, *tables.log_of(run.folder)][-1]  # the last that is saved
+        rows.append((_TITLES[cell], _KINDS[suffix][0], run.settings["seed"], *_outcome(seen)))
     heads = ("settings", "seed", "parameters", "outcome", "step", "loss", "largest state", "hours")
-    lines = ["", *table_head("cell", *heads, align="llrrl")]
-    for settings, seen in runs:
-        cell, suffix = _parts(settings["row"])
-        lines.append(table_row(_TITLES[cell], _KINDS[suffix][0], settings["seed"], *_outcome(seen)))
+    lines = tables.rows_of(("cell", *heads), rows, align="llrrl")
     if not runs:
         lines.append("There are no runs.")
     title = "L19 Table 3: do the cells stay finite with AWD-LSTM's recipe?"
-    return write_page(request, title, _ABOUT, lines)
-
-
-def _unfinished(run: Stored) -> dict[str, Any]:
-    """Return the last measurement of an interrupted run that is saved."""
-    path = run.folder / "metrics.jsonl"
-    rows = path.read_text("utf-8").splitlines() if path.exists() else []
-    return json.loads(rows[-1]) if rows else {}
+    return tables.write_page(request, title, _ABOUT, lines)
 
 
 def _outcome(seen: Mapping[str, Any]) -> tuple[str, ...]:

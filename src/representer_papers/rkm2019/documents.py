@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,24 +16,7 @@ from representer.tasks.objects import Data
 from representer.tasks.recipe import Request
 from representer.tasks.text import FLOW
 from representer_papers.rkm2019.published import DOCUMENTS, ROWS, column_name
-from representer_papers.shared.datasets import (
-    existing,
-    for_smoke,
-    located,
-    missing,
-    read_baselines,
-    write_baselines,
-)
-from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
-from representer_papers.shared.table import (
-    mean_accuracy,
-    metrics_by_seed,
-    order_lines,
-    seed_cells,
-    table_head,
-    table_row,
-    write_page,
-)
+from representer_papers.shared import datasets, tables
 
 
 @dataclass(frozen=True)
@@ -78,25 +60,22 @@ def locate_documents(root: Path, names: Sequence[str]) -> list[DocumentFiles]:
 
     def find(root: Path, dataset: DocumentSet) -> DocumentFiles:
         for folder in dataset.folders:
-            train = existing(root, (folder,), ("train.csv", "train_subset.csv"))
-            test = existing(root, (folder,), ("test.csv",))
+            train = datasets.existing(root, (folder,), ("train.csv", "train_subset.csv"))
+            test = datasets.existing(root, (folder,), ("test.csv",))
             if train is not None and test is not None:
-                return DocumentFiles(dataset, train, test, _text_columns(train, dataset))
-        raise missing(f"{' or '.join(dataset.folders)} with train.csv and test.csv", root)
+                width = len(next(csv.reader(physical_lines(train)), []))
+                columns = range(2, 2 + min(dataset.text_columns, width - 1))
+                return DocumentFiles(dataset, train, test, ",".join(map(str, columns)))
+        what = f"{' or '.join(dataset.folders)} with train.csv and test.csv"
+        raise datasets.missing(what, root)
 
-    return located(root, names, DATASETS, find)
-
-
-def _text_columns(path: Path, dataset: DocumentSet) -> str:
-    """Return the numbers of the text columns that the file has."""
-    width = len(next(csv.reader(physical_lines(path)), []))
-    return ",".join(str(column) for column in range(2, 2 + min(dataset.text_columns, width - 1)))
+    return datasets.located(root, names, DATASETS, find)
 
 
 FILTER_LENGTHS = (1, 3)
 VALID_FRACTION = 0.05  # neither the paper nor the code says how validation data were chosen
-MEASURE = Measure(
-    "rkm-documents", "test accuracy", accuracy, "steps", 40_001,
+MEASURE = tables.Measure(
+    "rkm-documents", "test accuracy", tables.accuracy, "steps", 40_001,
     planned=lambda settings: settings["max_steps"], curve="valid_accuracy",
 )  # fmt: skip
 
@@ -110,7 +89,7 @@ _SMOKE = {
 def reproduce_documents(request: Request) -> Path:
     """Run the missing combinations in ``OUT/DATASET/CELL-Ngram-seedK``, and write the table."""
     places = [
-        for_smoke(request, files.dataset.name, files)
+        datasets.for_smoke(request, files.dataset.name, files)
         for files in locate_documents(request.data, request.datasets)
     ]
     for files in places:
@@ -122,34 +101,21 @@ def reproduce_documents(request: Request) -> Path:
                 for n in request.filter_lengths or FILTER_LENGTHS
             ]
             baselines = folder / f"baselines-seed{seed}.json"
-            run_missing(
-                request,
-                MEASURE,
-                [Run(Path(config.out or ""), config) for config in configs],
-                partial(FLOW.prepare, configs[0]),
-                partial(_train, baselines),
-                {baselines: write_baselines},
-            )
+            runs = [tables.Run(Path(config.out or ""), config) for config in configs]
+            load, train = partial(FLOW.prepare, configs[0]), partial(_train, baselines)
+            beside = {baselines: datasets.write_baselines}
+            tables.run_missing(request, MEASURE, runs, load, train, beside)
     return _write_table(request, places)
 
 
 def _train(baselines: Path, run: RunFolder, config: TextConfig, data: Data) -> None:
-    FLOW.report(run, FLOW.train(run, config, data), baselines=read_baselines(baselines))
+    read = datasets.read_baselines(baselines)
+    FLOW.report(run, FLOW.train(run, config, data), baselines=read)
 
 
 def _config(
     request: Request, place: DocumentFiles, folder: Path, cell: str, n: int, seed: int
 ) -> TextConfig:
-    options = defaults_of(TextConfig(preset=request.preset, cell=cell))
-    settings = {name: options[name] for name in PRESETS[request.preset]}
-    if request.preset == "authors_code":
-        settings["max_length"] = place.dataset.padded_length
-    settings["max_steps"] = max(1, round(request.budget * settings["max_steps"]))
-    settings["valid_fraction"] = VALID_FRACTION
-    if request.vectors:
-        settings["vectors"] = request.vectors
-    if request.smoke:
-        settings |= _SMOKE
     config = TextConfig(
         data=str(place.train),
         test=str(place.test),
@@ -164,7 +130,15 @@ def _config(
         preset=request.preset,
         baselines="none",
     )
-    return replace(config, **settings)
+    options = defaults_of(config)
+    settings = {name: options[name] for name in PRESETS[request.preset]}
+    if request.preset == "authors_code":
+        settings["max_length"] = place.dataset.padded_length
+    settings["max_steps"] = max(1, round(request.budget * settings["max_steps"]))
+    settings["valid_fraction"] = VALID_FRACTION
+    if request.vectors:
+        settings["vectors"] = request.vectors
+    return replace(config, **settings | (_SMOKE if request.smoke else {}))
 
 
 _ABOUT = (
@@ -180,18 +154,18 @@ def _write_table(request: Request, places: Sequence[DocumentFiles]) -> Path:
     lines = [line for files in places for line in ("", *_section(request, files.dataset))]
     settings = f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`."
     title = "L19 Table 2: document classification, test accuracy in %"
-    return write_page(request, title, [settings, *_ABOUT], lines)
+    return tables.write_page(request, title, [settings, *_ABOUT], lines)
 
 
 def _section(request: Request, dataset: DocumentSet) -> list[str]:
     seeds, folder = request.seeds, request.out / dataset.name
-    paths = [folder / f"baselines-seed{seed}.json" for seed in seeds]
-    baselines = [json.loads(path.read_text("utf-8")) for path in paths if path.exists()]
+    every = [tables.read_json(folder / f"baselines-seed{seed}.json") for seed in seeds]
+    baselines = [of_seed for of_seed in every if of_seed]
     if not baselines:
         return [f"## {dataset.title} (not run)"]
     runs: Runs = {
         key: {seed: by_seed[seed] for seed in seeds if seed in by_seed}
-        for key, by_seed in metrics_by_seed(folder, "cell", "filter_length").items()
+        for key, by_seed in tables.metrics_by_seed(folder, "cell", "filter_length").items()
     }
     sizes = baselines[0]["sizes"]
     train, test = sizes["train"] + sizes["valid"], sizes["test"]
@@ -202,62 +176,51 @@ def _section(request: Request, dataset: DocumentSet) -> list[str]:
     note = "full set" if is_whole else f"a subset, not comparable with the paper: {size} documents"
     lengths = sorted({n for (_, n), by_seed in runs.items() if by_seed}) or [1, 3]
     heads = [f"{n}-gram, {who}" for n in lengths for who in ("paper", "ours")]
-    lines = [f"## {dataset.title} ({note})", "", *table_head("model", *heads)]
+    rows = []
     for name, cell in ROWS.items():
-        cells = []
-        for n in lengths:
-            reported = DOCUMENTS.get((name, column_name(dataset.name, n)))
-            cells.append(f"{reported.value:.2f}" if reported else "–")
-            cells.append(_ours(list(runs.get((cell, n), {}).values())))
-        lines.append(table_row(name, *cells))
+        ours = (_ours(list(runs.get((cell, n), {}).values())) for n in lengths)
+        printed = (DOCUMENTS.get((name, column_name(dataset.name, n))) for n in lengths)
+        paper = (f"{reported.value:.2f}" if reported else "–" for reported in printed)
+        rows.append((name, *(cell for pair in zip(paper, ours, strict=True) for cell in pair)))
     for row, baseline in enumerate(baselines[0]["baselines"]):
         accuracies = [of_seed["baselines"][row]["accuracy"] for of_seed in baselines]
         shown = _accuracy(accuracies, baseline["accuracy_interval"])
-        lines.append(table_row(baseline["name"], *["–", shown] * len(lengths)))
+        rows.append((baseline["name"], *["–", shown] * len(lengths)))
+    lines = [f"## {dataset.title} ({note})", *tables.rows_of(("model", *heads), rows)]
     for n in lengths:
-        lines += _order(seeds, dataset.name, n, runs)
-        lines += _by_seed(seeds, n, runs)
+        lines += _of_length(seeds, dataset.name, n, runs)
     return lines
 
 
-def _by_seed(seeds: Sequence[int], n: int, runs: Runs) -> list[str]:
-    """Return the accuracies of every seed, whose cells share one split of the documents."""
+def _of_length(seeds: Sequence[int], dataset: str, n: int, runs: Runs) -> list[str]:
+    """Compare the cells' order with the paper's, and show every seed, whose cells share a split."""
     by_name = {name: runs.get((cell, n), {}) for name, cell in ROWS.items()}
-    if len(seeds) == 1 or not any(by_name.values()):
-        return []
-    lines = ["", *table_head(f"{n}-gram, by seed", *(f"seed {seed}" for seed in seeds))]
-    for name, by_seed in by_name.items():
-        if by_seed:
-            lines.append(table_row(name, *seed_cells(by_seed, seeds, _percent)))
+    ours = {
+        name: {seed: tables.accuracy(metrics) for seed, metrics in by_seed.items()}
+        for name, by_seed in by_name.items()
+        if len(by_seed) == len(seeds)
+    }
+    column = column_name(dataset, n)
+    paper = {name: r.value for (name, of), r in DOCUMENTS.items() if of == column}
+    lines = tables.order_lines(f"{n}-gram", paper, ours)
+    rows = [
+        (name, *tables.seed_cells(by_seed, seeds, lambda m: tables.percent(tables.accuracy(m))))
+        for name, by_seed in by_name.items()
+        if by_seed
+    ]
+    if len(seeds) > 1 and rows:
+        lines += tables.rows_of((f"{n}-gram, by seed", *(f"seed {seed}" for seed in seeds)), rows)
     return lines
-
-
-def _percent(metrics: dict[str, Any]) -> str:
-    return f"{100 * metrics['test']['accuracy']:.2f}"
-
-
-def _order(seeds: Sequence[int], dataset: str, n: int, runs: Runs) -> list[str]:
-    """Return the comparison of the cells' order with the paper's."""
-    paper: dict[str, float] = {}
-    ours: dict[str, dict[int, float]] = {}
-    for name, cell in ROWS.items():
-        if reported := DOCUMENTS.get((name, column_name(dataset, n))):
-            paper[name] = reported.value
-        by_seed = runs.get((cell, n), {})
-        if len(by_seed) == len(seeds):
-            ours[name] = {seed: metrics["test"]["accuracy"] for seed, metrics in by_seed.items()}
-    return order_lines(f"{n}-gram", paper, ours)
 
 
 def _ours(runs: Sequence[dict[str, Any]]) -> str:
     if not runs:
         return "not run"
-    accuracies = [run["test"]["accuracy"] for run in runs]
-    figure = _accuracy(accuracies, runs[0]["test"]["accuracy_interval"])
+    figure = _accuracy([*map(tables.accuracy, runs)], runs[0]["test"]["accuracy_interval"])
     steps = " / ".join(f"{n:,}" for n in sorted({run["steps"] for run in runs}))
     return f"{figure}, {steps} steps"
 
 
 def _accuracy(accuracies: Sequence[float], interval: Sequence[float]) -> str:
     seeds = f" ({len(accuracies)} seeds)" if len(accuracies) > 1 else ""
-    return f"{mean_accuracy(accuracies, interval)}{seeds}"
+    return f"{tables.mean_accuracy(accuracies, interval)}{seeds}"

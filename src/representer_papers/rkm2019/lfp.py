@@ -39,16 +39,8 @@ from representer.tasks.signal.data import (
 )
 from representer.tasks.signal.flow import estimators_of, run_loso
 from representer_papers.rkm2019.published import AVERAGED, BASELINE, CELLS
+from representer_papers.shared import tables
 from representer_papers.shared.datasets import MissingError, wanted
-from representer_papers.shared.runs import Measure, Run, run_missing
-from representer_papers.shared.table import (
-    mean,
-    metrics_by_seed,
-    order_lines,
-    table_head,
-    table_row,
-    write_page,
-)
 
 RATE = 160.0  # Hz: 40 samples are a quarter of a second; initial frequencies go up to 25 Hz
 # The synthetic classes have equal power: only the phase lags of the channels distinguish them.
@@ -186,7 +178,7 @@ SIGNAL_SETS: Mapping[str, SignalSet] = {s.name: s for s in (*_RECORDED, *_RECENT
 
 ROWS = (*CELLS, AVERAGED, BASELINE)
 LEAST_FOLDS = 8
-MEASURE = Measure(
+MEASURE = tables.Measure(
     "rkm-lfp", "mean test accuracy over subjects",
     lambda metrics: float(np.mean([*metrics["by_subject"].values()])),
     "folds", planned=lambda _: None,
@@ -205,16 +197,13 @@ def reproduce_signals(request: Request) -> Path:
         settings = {"baseline": signals.baseline, "options": dict(signals.options)}
         settings |= {"budget": request.budget, "smoke": request.smoke}
         settings |= {"align": True} if signals.align else {}  # runs without it keep their keys
-        runs = [
-            Run(
-                request.out / signals.name / f"{row}-seed{seed}",
-                {"row": row, "seed": seed, **settings},
-            )
-            for seed in request.seeds
-            for row in request.cells or ROWS
-        ]
+
+        def of_run(row: str, seed: int, settings: dict[str, Any] = settings) -> dict[str, Any]:
+            return {"row": row, "seed": seed, **settings}
+
+        runs = tables.runs_of(request, request.out / signals.name, ROWS, of_run)
         load = partial(signals.recordings, request.data, smoke=request.smoke)
-        run_missing(request, MEASURE, runs, load, partial(_run, request, signals))
+        tables.run_missing(request, MEASURE, runs, load, partial(_run, request, signals))
     return _write_table(request, sets)
 
 
@@ -342,56 +331,63 @@ _TITLES = {cell: title for cell, (title, _) in CELLS.items()} | {
 
 
 def _write_table(request: Request, sets: Sequence[SignalSet]) -> Path:
-    """Write ``table.md`` from all results in the folder, and a figure of the subjects of each set.
-
-    Returns:
-        The path of the table.
-    """
-    runs: dict[str, Runs] = {s.name: metrics_by_seed(request.out / s.name, "row") for s in sets}
-    lines = ["", *_summary(sets, runs)]
+    """Write ``table.md`` from all results in the folder, and a figure of each set's subjects."""
+    runs = {s.name: tables.metrics_by_seed(request.out / s.name, "row") for s in sets}
+    means = {
+        name: {row: _means(of_row) for row, of_row in rows.items()} for name, rows in runs.items()
+    }
+    summary = [
+        (
+            title,
+            f"{CELLS[row][1]:.2f}" if row in CELLS else "–",
+            *(
+                tables.mean(list(means[s.name][row].values()), 1)
+                if row in means[s.name]
+                else "not run"
+                for s in sets
+            ),
+        )
+        for row, title in _TITLES.items()
+    ]
+    lines = tables.rows_of(("", "L19, mice", *(signals.title for signals in sets)), summary)
     for signals in sets:
         if results := runs[signals.name]:
-            lines += ["", *_section(request, signals, results)]
+            lines += _section(request, signals, results, means[signals.name])
     of_all = ", recentered subjects" if all(signals.align for signals in sets) else ""
-    return write_page(request, f"L19 Table 4: neural signals{of_all}", _ABOUT, lines)
+    return tables.write_page(request, f"L19 Table 4: neural signals{of_all}", _ABOUT, lines)
 
 
-def _summary(sets: Sequence[SignalSet], runs: dict[str, Runs]) -> list[str]:
-    heads = ["L19, mice", *(signals.title for signals in sets)]
-    lines = table_head("", *heads)
-    for name, title in _TITLES.items():
-        paper = f"{CELLS[name][1]:.2f}" if name in CELLS else "–"
-        lines.append(table_row(title, paper, *(_mean(runs[s.name].get(name, {})) for s in sets)))
-    return lines
+def _means(runs: dict[int, dict[str, Any]]) -> dict[int, float]:
+    """Return the accuracy of each seed in %, averaged over subjects."""
+    return {s: 100 * statistics.mean(run["by_subject"].values()) for s, run in runs.items()}
 
 
-def _mean(runs: dict[int, dict[str, Any]]) -> str:
-    if not runs:
-        return "not run"
-    return mean([100 * statistics.mean(run["by_subject"].values()) for run in runs.values()], 1)
-
-
-def _section(request: Request, signals: SignalSet, rows: Runs) -> list[str]:
+def _section(
+    request: Request, signals: SignalSet, rows: Runs, means: Mapping[str, dict[int, float]]
+) -> list[str]:
     some = next(iter(next(iter(rows.values())).values()))
-    seeds = sorted({seed for runs in rows.values() for seed in runs})
-    subjects = some["by_subject"]
+    seeds = ", ".join(map(str, tables.seeds_of(rows)))
     lines = [
+        "",
         f"## {signals.title[0].upper()}{signals.title[1:]}",
         "",
-        f"{len(subjects)} subjects, {some['folds']} folds, seeds {', '.join(map(str, seeds))}.",
+        f"{len(some['by_subject'])} subjects, {some['folds']} folds, seeds {seeds}.",
     ]
     cells = {row: runs for row, runs in rows.items() if row in CELLS}
-    means = {
-        row: {seed: 100 * statistics.mean(run["by_subject"].values()) for seed, run in runs.items()}
-        for row, runs in cells.items()
-    }
-    lines += order_lines(signals.title, {row: CELLS[row][1] for row in means}, means)
+    paper = {row: CELLS[row][1] for row in cells}
+    lines += tables.order_lines(signals.title, paper, {row: means[row] for row in cells})
     lines += _memory(cells)
     if BASELINE in rows and cells:
-        best = max(means, key=lambda row: statistics.mean(means[row].values()))
-        lines += ["", _against(cells[best], rows[BASELINE], best)]
+        best = max(cells, key=lambda row: statistics.mean(means[row].values()))
         figure = f"{signals.name}.svg"
         ours, baseline = (_by_subject(runs) for runs in (cells[best], rows[BASELINE]))
+        test = paired_over_subjects(ours, baseline)
+        lines += [
+            "",
+            f"{_TITLES[best]}, the cell with the highest accuracy, is {_verdict(test)} the "
+            f"baseline: {100 * test['mean']:+.1f} points; higher on {test['better']} subjects, "
+            f"lower on {test['worse']} (Wilcoxon's signed-rank test, p = {test['p']:.3f}).",
+        ]
         drawn = figures.subjects_drawing(WIDTH, ours, baseline, 1 / some["classes"])
         atomic.write_text(request.out / figure, svg(*drawn))
         lines += ["", f"![Accuracy of {best} by subject, beside the baseline]({figure})"]
@@ -425,24 +421,23 @@ def _ensembles(rows: Runs) -> list[str]:
     baseline = every.pop(BASELINE, None)
     if not every:
         return []
-    heads = "seeds", "accuracy", "minus the baseline", "subjects better, worse", "p"
-    lines = ["", "Ensembles over the seeds (mean of the models' probabilities):", ""]
-    lines += table_head("", *heads)
+    table = []
     for name in sorted(every, key=lambda row: -statistics.mean(every[row].values())):
         compared = ["", "", ""]
         if baseline is not None:
             test = paired_over_subjects(every[name], baseline)
             counts = f"{test['better']}, {test['worse']}"
             compared = [f"{100 * test['mean']:+.1f}", counts, f"{test['p']:.3f}"]
-        lines.append(table_row(_TITLES[name], len(rows[name]), _percent(every[name]), *compared))
+        table.append((name, every[name], compared))
     if baseline is not None:
-        shown = len(rows[BASELINE]), _percent(baseline), "", "", ""
-        lines.append(table_row(_TITLES[BASELINE], *shown))
-    return lines
-
-
-def _percent(by_subject: dict[str, float]) -> str:
-    return f"{100 * statistics.mean(by_subject.values()):.1f}"
+        table.append((BASELINE, baseline, ["", "", ""]))
+    heads = "", "seeds", "accuracy", "minus the baseline", "subjects better, worse", "p"
+    shown = (
+        (_TITLES[row], len(rows[row]), f"{100 * statistics.mean(figures.values()):.1f}", *compared)
+        for row, figures, compared in table
+    )
+    about = "Ensembles over the seeds (mean of the models' probabilities):"
+    return ["", about, *tables.rows_of(heads, shown)]
 
 
 def _memory(cells: Runs) -> list[str]:
@@ -464,15 +459,6 @@ def _verdict(test: Mapping[str, Any]) -> str:
     return "ahead of" if test["mean"] > 0 else "behind"
 
 
-def _against(ours: dict[int, Any], baseline: dict[int, Any], name: str) -> str:
-    test = paired_over_subjects(_by_subject(ours), _by_subject(baseline))
-    return (
-        f"{_TITLES[name]}, the cell with the highest accuracy, is {_verdict(test)} the baseline: "
-        f"{100 * test['mean']:+.1f} points; higher on {test['better']} subjects, lower on "
-        f"{test['worse']} (Wilcoxon's signed-rank test, p = {test['p']:.3f})."
-    )
-
-
 def _by_subject(runs: dict[int, Any]) -> dict[str, float]:
     """Return each subject's accuracy, averaged over seeds."""
     every = [run["by_subject"] for run in runs.values()]
@@ -490,16 +476,21 @@ def _recovery(cells: Runs) -> list[str]:
         return []
     planted = rows[0][2]["planted"]
     lags = ", ".join(f"{lag:g}" for lag in planted["lags"])
-    lines = [
+    heads = "", "seed", "frequency, Hz", "worst fold, Hz", "lags, degrees", "largest error"
+    shown = (
+        (
+            _TITLES[name],
+            seed,
+            f"{run['frequency']:.2f}",
+            f"{run['worst fold']:.2f}",
+            ", ".join(f"{lag:.1f}" for lag in run["lags"]),
+            f"{run['largest lag error']:.1f}",
+        )
+        for name, seed, run in rows
+    )
+    return [
         "",
         f"Planted: {planted['frequency']:g} Hz, lags of {lags} degrees. Recovered from the models",
         "of all folds (`band_importance`, `phase_lags`):",
-        "",
-        *table_head("", "seed", "frequency, Hz", "worst fold, Hz", "lags, degrees", "largest error",
-              align="lrrrlr"),
-    ]  # fmt: skip
-    for name, seed, run in rows:
-        recovered = ", ".join(f"{lag:.1f}" for lag in run["lags"])
-        figures = f"{run['frequency']:.2f}", f"{run['worst fold']:.2f}", recovered
-        lines.append(table_row(_TITLES[name], seed, *figures, f"{run['largest lag error']:.1f}"))
-    return lines
+        *tables.rows_of(heads, shown, align="lrrrlr"),
+    ]

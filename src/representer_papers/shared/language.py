@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
+import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,20 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from representer.errors import DataError
 from representer.options.language import LanguageConfig
-from representer.storage import atomic
 from representer.tasks.recipe import Request
+from representer_papers.shared import tables
 from representer_papers.shared.datasets import part_of, wanted
-from representer_papers.shared.runs import Measure, Run, Stored, run_missing
-from representer_papers.shared.table import (
-    by_seed,
-    mean,
-    order_lines,
-    seed_cells,
-    seeds_of,
-    table_head,
-    table_row,
-    write_page,
-)
 
 if TYPE_CHECKING:
     from representer.storage.run import RunFolder
@@ -98,30 +86,29 @@ def reproduce_texts(
     orders: Sequence[Sequence[str]],
 ) -> Path:
     """Run the missing models of a table in ``OUT/TEXT/VARIANT-seedK``, and write it."""
-    measure = Measure(
-        recipe, "test perplexity", lambda metrics: metrics["test"]["perplexity"], "epochs",
+    measure = tables.Measure(
+        recipe, "test perplexity", _test, "epochs",
         planned=lambda settings: settings["options"]["epochs"], curve="valid_perplexity",
     )  # fmt: skip
     folders = locate_texts(request, tuple(variants))
     for name, folder in folders.items():
-        rows = [v for v in variants[name] if v.name in (request.cells or default)]
-        runs = [
-            Run(request.out / name / f"{row.name}-seed{seed}", _settings(request, row, seed))
-            for seed in request.seeds
-            for row in rows
-        ]
+        named = {variant.name: variant for variant in variants[name]}
+        settings = partial(_settings, request, named)
+        rows = [row for row in named if row in default]
+        runs = tables.runs_of(request, request.out / name, rows, settings)
         train = partial(_train, request.threads)
-        run_missing(request, measure, runs, lambda folder=folder: folder, train)
+        tables.run_missing(request, measure, runs, lambda folder=folder: folder, train)
     shown = {name: variants[name] for name in folders}
     return write_language_table(request, page, shown, orders)
 
 
-def _settings(request: Request, variant: Variant, seed: int) -> dict[str, Any]:
-    options = shortened(variant.options, request.budget)
+def _settings(
+    request: Request, named: Mapping[str, Variant], name: str, seed: int
+) -> dict[str, Any]:
+    options = shortened(named[name].options, request.budget)
     if request.smoke:
         options |= {"hidden_size": 8, "embedding_size": 8, "epochs": 1, "batch_size": 2}
-    described = {"variant": variant.name, "budget": request.budget, "seed": seed}
-    return {**described, "options": options}
+    return {"variant": name, "budget": request.budget, "seed": seed, "options": options}
 
 
 def _train(threads: int, run: RunFolder, described: dict[str, Any], data: Path) -> None:
@@ -134,7 +121,7 @@ def _train(threads: int, run: RunFolder, described: dict[str, Any], data: Path) 
     FLOW.report(run, FLOW.train(run, config, FLOW.prepare(config)))
 
 
-Runs = dict[str, dict[int, Stored]]
+Runs = dict[str, dict[int, tables.Stored]]
 
 
 def write_language_table(
@@ -143,42 +130,33 @@ def write_language_table(
     variants: Mapping[str, Sequence[Variant]],
     orders: Sequence[Sequence[str]],
 ) -> Path:
-    """Write ``table.md`` from all runs of the folder, unfinished ones included.
-
-    Returns:
-        The path of the page; each section has a figure ``TEXT.svg`` beside it.
-    """
+    """Write ``table.md`` with all runs of the folder, also unfinished ones, and their curves."""
     lines = []
     for text, rows in variants.items():
-        stored = by_seed(request.out / text, "variant")
-        runs: Runs = {row.name: _with_log(stored.get(row.name, {})) for row in rows}
+        stored = tables.by_seed(request.out / text, "variant")
+        runs: Runs = {
+            row.name: {s: run for s, run in stored.get(row.name, {}).items() if _log(run)}
+            for row in rows
+        }
         if any(runs.values()):
-            lines += ["", *_section(text, rows, runs, orders)]
-            write_curves(request.out / f"{text}.svg", rows, runs)
+            lines += _section(text, rows, runs, orders)
+            _draw(request.out / f"{text}.svg", rows, runs)
             lines += ["", f"![Validation perplexity by epoch]({text}.svg)"]
-    return write_page(request, *page, lines)
+    return tables.write_page(request, *page, lines)
 
 
-def _with_log(runs: dict[int, Stored]) -> dict[int, Stored]:
-    return {seed: run for seed, run in runs.items() if (run.folder / "metrics.jsonl").exists()}
-
-
-def _log(run: Stored) -> list[dict[str, Any]]:
-    lines = (run.folder / "metrics.jsonl").read_text("utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+def _log(run: tables.Stored) -> list[dict[str, Any]]:
+    return tables.log_of(run.folder)
 
 
 def _section(
     text: str, variants: Sequence[Variant], runs: Runs, orders: Sequence[Sequence[str]]
 ) -> list[str]:
-    seeds = seeds_of(runs)
+    seeds = tables.seeds_of(runs)
     heads = ["parameters", "paper", *(f"seed {seed}" for seed in seeds), "mean", "validation"]
-    lines = [
-        f"## {TEXTS[text]}",
-        "",
-        *table_head("model", *heads, "epochs", align=f"l{'r' * len(heads)}l"),
-    ]
-    lines += [_row(text, v, runs[v.name], seeds) for v in variants if runs[v.name]]
+    rows = [_row(text, v, runs[v.name], seeds) for v in variants if runs[v.name]]
+    lines = ["", f"## {TEXTS[text]}"]
+    lines += tables.rows_of(["model", *heads, "epochs"], rows, f"l{'r' * len(heads)}l")
     finished = {
         name: {seed: -_test(run.metrics) for seed, run in of_row.items() if run.metrics}
         for name, of_row in runs.items()
@@ -188,25 +166,35 @@ def _section(
         names = [name for name in order if name in finished]
         paper = {name: -float(rank) for rank, name in enumerate(names)}
         ours = {name: finished[name] for name in names}
-        lines += order_lines("Lowest perplexity first", paper, ours)
-    return lines + _baselines(runs)
+        lines += tables.order_lines("Lowest perplexity first", paper, ours)
+    # the n-gram baselines are the same for all finished runs
+    every = [run.metrics for of_row in runs.values() for run in of_row.values() if run.metrics]
+    if every and (baselines := every[0]["baselines"]):
+        shown = ", ".join(f"{row['name']} {row['perplexity']:.1f}" for row in baselines)
+        lines += ["", f"n-gram baselines on the same text: {shown}."]
+    return lines
 
 
-def _row(text: str, variant: Variant, runs: dict[int, Stored], seeds: Sequence[int]) -> str:
+def _row(
+    text: str, variant: Variant, runs: dict[int, tables.Stored], seeds: Sequence[int]
+) -> tuple[str, ...]:
     metrics = {seed: run.metrics for seed, run in runs.items()}
     done = [figures for figures in metrics.values() if figures]
-    logs = {seed: _log(run) for seed, run in runs.items()}
-    best = [min(row["valid_perplexity"] for row in log) for log in logs.values()]
-    epochs = sorted({_epochs(run.settings, logs[seed]) for seed, run in runs.items()})
+    logs = [(run.settings, _log(run)) for run in runs.values()]
+    best = [min(row["valid_perplexity"] for row in log) for _, log in logs]
+    epochs = {
+        f"{log[-1]['epoch']} of {s['options']['epochs']} (budget {s['budget']:g})"
+        for s, log in logs
+    }
     paper = variant.paper.get(text)
-    return table_row(
+    return (
         variant.title,
         f"{done[0]['parameters']['all']:,}" if done else "–",
         f"{paper:.1f}" if paper else "–",
-        *seed_cells(metrics, seeds, lambda figures: f"{_test(figures):.2f}"),
-        mean([_test(figures) for figures in done], 2),
+        *tables.seed_cells(metrics, seeds, lambda figures: f"{_test(figures):.2f}"),
+        tables.mean([_test(figures) for figures in done], 2),
         f"{statistics.mean(best):.2f}",
-        ", ".join(epochs),
+        ", ".join(sorted(epochs)),
     )
 
 
@@ -214,43 +202,18 @@ def _test(metrics: Mapping[str, Any]) -> float:
     return metrics["test"]["perplexity"]
 
 
-def _epochs(settings: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> str:
-    reached, planned = log[-1]["epoch"], settings["options"]["epochs"]
-    return f"{reached} of {planned} (budget {settings['budget']:g})"
-
-
-def _baselines(runs: Runs) -> list[str]:
-    """Return the n-gram baselines of the first finished run; they are the same for all."""
-    for of_row in runs.values():
-        for run in of_row.values():
-            if run.metrics:
-                rows = run.metrics["baselines"]
-                shown = ", ".join(f"{row['name']} {row['perplexity']:.1f}" for row in rows)
-                return ["", f"n-gram baselines on the same text: {shown}."] if shown else []
-    return []
-
-
-def write_curves(path: Path, variants: Sequence[Variant], runs: Runs) -> None:
+def _draw(path: Path, variants: Sequence[Variant], runs: Runs) -> None:
     """Plot the validation perplexity of every run by epoch, with one color per variant."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
-    axes = figure.add_subplot()
-    for number, variant in enumerate(variants):
-        for label, run in enumerate(runs[variant.name].values()):
-            points = [(row["epoch"], row["valid_perplexity"]) for row in _log(run)]
-            axes.plot(
-                *zip(*points, strict=True), "-o", markersize=3, color=f"C{number}",
-                label=variant.title if not label else None,
-            )  # fmt: skip
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}")
-    axes.set_xlabel("epoch")
-    axes.set_ylabel("validation perplexity per token")
-    axes.locator_params(axis="x", integer=True)
-    axes.grid(which="both", alpha=0.3, linewidth=0.7)
-    axes.legend(frameon=False)
-    drawn = io.StringIO()
-    figure.savefig(drawn, format="svg", metadata={"Date": None})
-    atomic.write_text(path, drawn.getvalue())
+    between = (math.nan, math.nan)  # a gap between the seeds
+    lines = {
+        variant.title: [
+            (row["epoch"], row["valid_perplexity"]) if row else between
+            for run in runs[variant.name].values()
+            for row in (*_log(run), None)
+        ]
+        for variant in variants
+    }
+    drawing = {"title": "", "lines": lines, "marks": True, "log": "y", "xlabel": "epoch",
+               "ylabel": "validation perplexity per token"}  # fmt: skip
+    title = "Validation perplexity by epoch"
+    tables.panels(path, [drawing], columns=1, title=title, size=(7.2, 4.0))

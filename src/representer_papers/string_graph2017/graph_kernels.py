@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import operator
 import statistics
 import warnings
@@ -22,35 +21,18 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from torch import Tensor
 
-from representer import nn
-from representer.kernels import (
-    Gaussian,
-    InversePolynomial,
-    Kernel,
-    RandomWalkKernel,
-    WeisfeilerLehmanKernel,
-)
+from representer import kernels, nn
+from representer.kernels import Kernel
 from representer.storage import atomic
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
+from representer_papers.shared import tables
 from representer_papers.shared.datasets import SMOKE_ROWS
-from representer_papers.shared.runs import Measure, Run, run_missing
-from representer_papers.shared.table import metrics_by_seed, table_head, table_row, write_page
-from representer_papers.string_graph2017.graph_sets import (
-    OUTER,
-    Fold,
-    GraphBatch,
-    GraphData,
-    GraphFiles,
-    GraphStore,
-    locate_graphs,
-    outer_folds,
-    outputs_in_batches,
-    read_graph_set,
-)
+from representer_papers.string_graph2017 import graph_sets
+from representer_papers.string_graph2017.graph_sets import OUTER, Fold, GraphData, GraphStore
 from representer_papers.string_graph2017.published import (
     FAMILIES,
     GRAPH_NETWORKS,
@@ -86,7 +68,7 @@ class GraphClassifier(torch.nn.Module):
         self.dropout = torch.nn.Dropout(0.5)
         self.output = torch.nn.Linear(units, classes)
 
-    def forward(self, graphs: GraphBatch) -> Tensor:
+    def forward(self, graphs: graph_sets.GraphBatch) -> Tensor:
         """Return the logits of each graph."""
         edges, batch = graphs.edge_index, graphs.batch
         units = self.layer(graphs.x, edges, batch=batch, batch_size=len(graphs.y))
@@ -155,10 +137,10 @@ def _task(store: GraphStore, train: np.ndarray, valid: np.ndarray, seed: int) ->
         parts = np.array_split(train[order.numpy()], -(-len(train) // BATCH))
         return [numbers.tolist() for numbers in parts]  # of nearly equal size: no batch of one
 
-    def loss(model: torch.nn.Module, graphs: GraphBatch) -> tuple[Tensor, int]:
+    def loss(model: torch.nn.Module, graphs: graph_sets.GraphBatch) -> tuple[Tensor, int]:
         return F.cross_entropy(model(graphs), graphs.y), len(graphs.y)
 
-    def evaluate(model: torch.nn.Module, check: Callable[[], None]) -> dict[str, float]:
+    def evaluate(model: torch.nn.Module, check: graph_sets.Check) -> dict[str, float]:
         logits = _logits(model, store, valid, check)
         truth = store.y[torch.from_numpy(valid)]
         accuracy = (logits.argmax(dim=1) == truth).double().mean().item()
@@ -174,9 +156,9 @@ def _logits(
     model: torch.nn.Module,
     store: GraphStore,
     numbers: np.ndarray,
-    check: Callable[[], None] = lambda: None,
+    check: graph_sets.Check = lambda: None,
 ) -> Tensor:
-    batches = outputs_in_batches(model, store, numbers, _EVALUATION_BATCH, check)
+    batches = graph_sets.outputs_in_batches(model, store, numbers, _EVALUATION_BATCH, check)
     return torch.cat([outputs for _, outputs in batches])
 
 
@@ -210,11 +192,11 @@ class Grams:
 
     def walks(self, order: int) -> np.ndarray:
         """Return the Gram matrix of walks of ``order`` nodes."""
-        return self._get(f"walks-{order}", RandomWalkKernel(order, base="delta"))
+        return self._get(f"walks-{order}", kernels.RandomWalkKernel(order, base="delta"))
 
     def subtrees(self, depth: int) -> np.ndarray:
         """Return the Gram matrix of subtrees up to ``depth`` relabelings."""
-        return self._get(f"subtrees-{depth}", WeisfeilerLehmanKernel(depth=depth))
+        return self._get(f"subtrees-{depth}", kernels.WeisfeilerLehmanKernel(depth=depth))
 
     def _get(self, name: str, kernel: Kernel) -> np.ndarray:
         path = self._folder / f"{name}.npy"
@@ -234,41 +216,38 @@ def candidates(
     All plain kernels have a unit diagonal, also inside compositions.
     """
     below, _, activation = family.partition("-")
+    plain: dict[str, Callable[[], Kernel]]
     if below == "walk":
-        plain = {f"n={n}": partial(_walks, grams, n) for n in range(1, order + 1)}
+        plain = {f"n={n}": partial(_levels, grams, [(n, 1.0)]) for n in range(1, order + 1)}
     elif below == "levels":
-        orders = range(order, 1, -2)[::-1]
         plain = {
-            f"n={n}, λ={lam:g}": partial(_levels, grams, n, lam) for n in orders for lam in DECAYS
+            f"n={n}, λ={lam:g}": partial(
+                _levels, grams, [(k, lam ** (k - 1)) for k in range(1, n + 1)]
+            )
+            for n in range(order, 1, -2)[::-1]
+            for lam in DECAYS
         }
     else:
-        plain = {f"L={level}": partial(_subtrees, grams, level) for level in range(1, depth + 1)}
+        plain = {
+            f"L={level}": lambda level=level: StoredKernel(grams.subtrees(level)).cosine()
+            for level in range(1, depth + 1)
+        }
     if not activation:
         return plain
-    if activation == "inverse":
-        return {name: partial(_composed, make, InversePolynomial()) for name, make in plain.items()}
+    points = {"": kernels.InversePolynomial()}
+    if activation == "rbf":
+        points = {f", s={bandwidth:g}": kernels.Gaussian(bandwidth) for bandwidth in BANDWIDTHS}
     return {
-        f"{name}, s={bandwidth:g}": partial(_composed, make, Gaussian(bandwidth))
+        f"{name}{end}": lambda make=make, point=point: make().activated(point)
         for name, make in plain.items()
-        for bandwidth in BANDWIDTHS
+        for end, point in points.items()
     }
 
 
-def _composed(make: Callable[[], Kernel], point_kernel: Any) -> Kernel:
-    return make().activated(point_kernel)
-
-
-def _walks(grams: Grams, order: int) -> Kernel:
-    return StoredKernel(grams.walks(order)).cosine()
-
-
-def _levels(grams: Grams, order: int, lam: float) -> Kernel:
-    levels = [StoredKernel(grams.walks(k), lam ** (k - 1)) for k in range(1, order + 1)]
+def _levels(grams: Grams, scales: Sequence[tuple[int, float]]) -> Kernel:
+    """Return a sum of kernels of walks, by their number of nodes and their factor."""
+    levels = [StoredKernel(grams.walks(order), scale) for order, scale in scales]
     return reduce(operator.add, levels[1:], levels[0]).cosine()
-
-
-def _subtrees(grams: Grams, depth: int) -> Kernel:
-    return StoredKernel(grams.subtrees(depth)).cosine()
 
 
 COSTS = (1.0, 10.0, 100.0, 1000.0)
@@ -320,7 +299,7 @@ def _counts(K: np.ndarray, labels: np.ndarray, fold: Fold, costs: Sequence[float
 
 LARGE = 500  # data sets with at least so many graphs have three inner folds instead of five
 INNER = "inner.json"
-MEASURE = Measure(
+MEASURE = tables.Measure(
     "graph-kernels", "test accuracy",
     lambda metrics: sum(f["right"] for f in metrics["folds"])
     / max(1, sum(f["tested"] for f in metrics["folds"])),
@@ -334,7 +313,7 @@ def reproduce_graph_kernels(request: Request) -> Path:
     A seed is a repeat of nested cross-validation. A run of a family of kernels stores the
     accuracies of the inner folds as soon as they are known, that of a network a run of each fold.
     """
-    places = locate_graphs(request.data, request.datasets)
+    places = graph_sets.locate_graphs(request.data, request.datasets)
     for files in places:
         home = request.out / files.dataset.name
         settings = {"data": files.digest, "smoke": request.smoke}
@@ -344,23 +323,23 @@ def reproduce_graph_kernels(request: Request) -> Path:
             if row in GRAPH_NETWORKS:
                 length = "epochs"
                 chosen[length] = 1 if request.smoke else max(1, round(request.budget * EPOCHS))
-            runs.append(Run(home / f"{row}-seed{seed}", chosen, length))
+            runs.append(tables.Run(home / f"{row}-seed{seed}", chosen, length))
         train = partial(_run, request, files, home / "grams")
-        most = SMOKE_ROWS if request.smoke else None
-        run_missing(request, MEASURE, runs, partial(read_graph_set, files, most), train)
+        load = partial(graph_sets.read_graph_set, files, SMOKE_ROWS if request.smoke else None)
+        tables.run_missing(request, MEASURE, runs, load, train)
     return _write_table(request, [files.dataset for files in places])
 
 
 def _run(
     request: Request,
-    place: GraphFiles,
+    place: graph_sets.GraphFiles,
     grams: Path,
     folder: RunFolder,
     settings: dict[str, Any],
     data: GraphData,
 ) -> dict[str, Any]:
     threads, row, seed = request.threads or None, settings["row"], settings["seed"]
-    folds = outer_folds(data.labels, data.folds, seed)
+    folds = graph_sets.outer_folds(data.labels, data.folds, seed)
     if row in GRAPH_NETWORKS:
         rows = tested_folds(folder, settings, data, folds, threads)
         return {"epochs": settings["epochs"], "stopped_by": "epochs", "folds": rows}
@@ -388,8 +367,7 @@ def _nested(
     def gram(name: str) -> np.ndarray:
         return np.asarray(made[name]()(range(len(data.graphs))))
 
-    path = folder.path / INNER
-    inner_of: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    inner_of: dict[str, Any] = tables.read_json(folder.path / INNER) or {}
     for name in made:
         if name not in inner_of:
             K = gram(name)
@@ -435,19 +413,21 @@ def _write_table(request: Request, datasets: Sequence[GraphSet]) -> Path:
     results = {
         (row, dataset.name): repeats
         for dataset in datasets
-        for row, repeats in metrics_by_seed(request.out / dataset.name, "row").items()
+        for row, repeats in tables.metrics_by_seed(request.out / dataset.name, "row").items()
     }
-    lines = ["", *table_head("", *(dataset.folder for dataset in datasets))]
-    for name, title in (FAMILIES | GRAPH_NETWORKS).items():
-        cells = [_cell(list(results.get((name, d.name), {}).values())) for d in datasets]
-        lines.append(table_row(title, *cells))
+    rows = [
+        (title, *(_cell(list(results.get((name, d.name), {}).values())) for d in datasets))
+        for name, title in (FAMILIES | GRAPH_NETWORKS).items()
+    ]
     for name, source in PUBLISHED.items():
         shown = [dataset.published.get(name) for dataset in datasets]
         if any(value is not None for value in shown):
             cells = ["–" if value is None else f"{value:.1f}" for value in shown]
-            lines.append(table_row(f"*{name}* ({source})", *cells))
+            rows.append((f"*{name}* ({source})", *cells))
+    lines = tables.rows_of(("", *(dataset.folder for dataset in datasets)), rows)
     lines += _comparison(results, datasets) + _choices(results, datasets)
-    return write_page(request, "Graph classification: kernels and their networks", _ABOUT, lines)
+    title = "Graph classification: kernels and their networks"
+    return tables.write_page(request, title, _ABOUT, lines)
 
 
 def _accuracies(result: Mapping[str, Any]) -> list[float]:
@@ -466,10 +446,7 @@ def _cell(results: Sequence[Mapping[str, Any]]) -> str:
 
 def _comparison(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
     """Return the differences of composed and plain kernels, and of the plain ones and WL."""
-    folders = [dataset.folder for dataset in datasets]
-    align = f"l{'r' * len(datasets)}l"
-    lines = ["", "## Composed and plain kernels", ""]
-    lines += table_head("", *folders, "mean above 0", align=align)
+    rows = []
     pairs = [
         (f"{below}-{activation}", below) for below in _BELOW for activation in ("inverse", "rbf")
     ]
@@ -478,13 +455,14 @@ def _comparison(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
         gaps = [_gaps(results, name, other, dataset.name) for dataset in datasets]
         means = [statistics.mean(gap) for gap in gaps if gap]
         count = f"{sum(mean > 0 for mean in means)} of {len(means)}" if means else "–"
-        title = f"{FAMILIES[name]}, minus {FAMILIES[other]}"
-        lines.append(table_row(title, *map(_gap, gaps), count))
+        rows.append((f"{FAMILIES[name]}, minus {FAMILIES[other]}", *map(_gap, gaps), count))
+    heads = ("", *(dataset.folder for dataset in datasets), "mean above 0")
     note = (
         "Mean difference in points on the same repeats and folds, ± its standard error over the "
         "folds. Folds share training data, so the true error is larger."
     )
-    return [*lines, "", note]
+    table = tables.rows_of(heads, rows, align=f"l{'r' * len(datasets)}l")
+    return ["", "## Composed and plain kernels", *table, "", note]
 
 
 def _gaps(results: Results, row: str, other: str, name: str) -> list[float]:
@@ -506,8 +484,7 @@ def _gap(gaps: Sequence[float]) -> str:
 
 def _choices(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
     """Return the table of the kernels selected most often."""
-    lines = ["", "## Kernels selected most often by the inner folds", ""]
-    lines += table_head("", *(d.folder for d in datasets), align="l" * (1 + len(datasets)))
+    rows = []
     for name, title in FAMILIES.items():
         cells = []
         for dataset in datasets:
@@ -516,5 +493,7 @@ def _choices(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
             chosen = [f"{fold['kernel']}, C={fold['C']:g}" for fold in folds]
             often = max(sorted(set(chosen)), key=chosen.count) if chosen else ""
             cells.append(f"{often} ({chosen.count(often)} of {len(chosen)})" if chosen else "–")
-        lines.append(table_row(title, *cells))
-    return lines
+        rows.append((title, *cells))
+    heads = ("", *(dataset.folder for dataset in datasets))
+    table = tables.rows_of(heads, rows, align="l" * len(heads))
+    return ["", "## Kernels selected most often by the inner folds", *table]

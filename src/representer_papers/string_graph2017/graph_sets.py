@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 
 from representer.data.tables.reading import physical_lines
 from representer.errors import DataError
-from representer_papers.shared.datasets import existing, located, missing
+from representer_papers.shared import datasets
 from representer_papers.string_graph2017.published import GRAPH_SETS, GraphSet
 
 OUTER = 10
@@ -76,15 +76,15 @@ def locate_graphs(root: Path, names: Sequence[str]) -> list[GraphFiles]:
 
     def find(root: Path, dataset: GraphSet) -> GraphFiles:
         name = f"{dataset.folder}/{dataset.folder}.txt"
-        graphs = existing(root, ("", "tu"), (name,))
+        graphs = datasets.existing(root, ("", "tu"), (name,))
         if graphs is None:
-            raise missing(f"{name}, nor tu/{name}, also compressed", root)
+            raise datasets.missing(f"{name}, nor tu/{name}, also compressed", root)
         folds = graphs.parent / "fold.txt"
         if not folds.is_file():
             raise DataError("there is no fold.txt in its folder", file=graphs)
         return GraphFiles(dataset, graphs, folds)
 
-    return located(root, names, GRAPH_SETS, find)
+    return datasets.located(root, names, GRAPH_SETS, find)
 
 
 def read_graph_set(place: GraphFiles, most: int | None = None) -> GraphData:
@@ -256,12 +256,15 @@ class GraphStore:
         return GraphBatch(x, ends, features, graph_of_node, self.y[chosen])
 
 
+Check = Callable[[], None]
+
+
 def outputs_in_batches(
     model: nn.Module,
     store: GraphStore,
     numbers: Sequence[int] | np.ndarray,
     size: int,
-    check: Callable[[], None] = lambda: None,
+    check: Check = lambda: None,
 ) -> Iterator[tuple[GraphBatch, Tensor]]:
     """Yield batches of the numbered graphs with the model's outputs; ``check`` runs in between."""
     for start in range(0, len(numbers), size):

@@ -9,10 +9,9 @@ molecules differ in the size of the training part, for a learning curve.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,19 +41,10 @@ from representer.tasks.recipe import Request
 from representer.training import generators
 from representer.training.config import TrainerConfig, TrainingTask
 from representer.training.trainer import Trainer
+from representer_papers.shared import tables
 from representer_papers.shared.datasets import existing
-from representer_papers.shared.runs import Measure, Run, run_missing
-from representer_papers.shared.table import (
-    by_seed,
-    mean,
-    order_lines,
-    seed_cells,
-    seeds_of,
-    table_head,
-    table_row,
-    write_page,
-)
 from representer_papers.string_graph2017.graph_sets import (
+    Check,
     GraphBatch,
     GraphStore,
     outputs_in_batches,
@@ -337,7 +327,7 @@ def _rmse(predictions: np.ndarray | float, truth: np.ndarray) -> float:
 BATCH, WIDTH, BONDS = 20, 0.05, 6
 LR, LR_DECAY = 1e-3, 0.9
 _EVALUATION_BATCH = 100
-MEASURE = Measure(
+MEASURE = tables.Measure(
     "graph-molecules", "test RMSE", lambda metrics: metrics["test"]["rmse"], "steps",
     planned=lambda settings: settings["epochs"] * settings["samples"] // BATCH,
 )  # fmt: skip
@@ -347,22 +337,16 @@ def reproduce_molecules(request: Request) -> Path:
     """Run the missing networks in ``OUT/SET/NETWORK-seedK``, and write the table."""
     for name in request.datasets or (WHOLE,):
         home = request.out / name
-        # one seed of all networks before the next, so that the table is useful early
-        runs = [
-            Run(
-                home / f"{row}-seed{seed}",
-                molecule_settings(row, seed, request.budget, request.smoke),
-            )
-            for seed in request.seeds
-            for row in request.cells or [row for row in MOLECULE_NETWORKS if row not in BY_NAME]
-        ]
+        rows = [row for row in MOLECULE_NETWORKS if row not in BY_NAME]
+        settings = partial(molecule_settings, budget=request.budget, smoke=request.smoke)
+        runs = tables.runs_of(request, home, rows, settings)
         train = partial(run_network, request.threads or None)
-        beside = {home / "baselines.json": write_molecule_baselines}
+        beside = {home / BASELINES: write_molecule_baselines}
 
         def load(part: int = MOLECULE_SETS[name]) -> MoleculeSet:
             return read_molecule_set(locate_molecules(request.data), request, part)
 
-        run_missing(request, MEASURE, runs, load, train, beside)
+        tables.run_missing(request, MEASURE, runs, load, train, beside)
     return _write_table(request)
 
 
@@ -424,7 +408,7 @@ def training_task(chosen: dict[str, Any], data: MoleculeSet) -> TrainingTask:
     def loss(model: nn.Module, graphs: GraphBatch) -> tuple[Tensor, int]:
         return F.mse_loss(model(graphs), graphs.y), len(graphs.y)
 
-    def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+    def evaluate(model: nn.Module, check: Check) -> dict[str, float]:
         return {"valid_rmse": rmse(model, data.store, data.valid, check)}
 
     return TrainingTask(batches, data.store, loss, evaluate)
@@ -434,7 +418,7 @@ def rmse(
     model: nn.Module,
     store: GraphStore,
     numbers: Sequence[int] | np.ndarray,
-    check: Callable[[], None] = lambda: None,
+    check: Check = lambda: None,
 ) -> float:
     """Return the root mean squared error over molecules."""
     total = 0.0
@@ -444,8 +428,8 @@ def rmse(
 
 
 SAMPLES, DECAYS = 100_000, 51  # molecules between two decays of the rate; until it is 5e-6
-OfSeeds = Mapping[int, dict[str, Any] | None]  # figures of a run; None if it is not finished
-Runs = dict[str, OfSeeds]
+Runs = Mapping[str, Mapping[int, dict[str, Any]]]  # figures of finished runs, by network and seed
+BASELINES = "baselines.json"
 _ABOUT = (
     "",
     "Root mean squared error of the power conversion efficiency (PCE, in %) on the test part. As",
@@ -460,101 +444,85 @@ _ABOUT = (
 
 def _write_table(request: Request) -> Path:
     """Write ``table.md`` from all runs of the folder, and return its path."""
-    runs, *parts = (_runs(request.out / name) for name in MOLECULE_SETS)
-    seeds = seeds_of(runs)
-    heads = ["parameters", "L17", *(f"seed {seed}" for seed in seeds), "mean", "molecules seen"]
-    lines = [
-        "",
-        *table_head("", *heads),
-        *(
-            _row(name, runs.get(name, {}), seeds)
-            for name in MOLECULE_NETWORKS
-            if name in runs or name not in BY_NAME
-        ),
-        *_without(request.out / WHOLE, len(seeds)),
-        *_order(runs),
-        *_comparison(runs),
-        *curve_lines([errors_of(errors) for errors in (*reversed(parts), runs)]),
+    done, *parts = (tables.metrics_by_seed(request.out / name, "network") for name in MOLECULE_SETS)
+    begun = tables.by_seed(request.out / WHOLE, "network")
+    seeds = tables.seeds_of(begun)
+    rows = [
+        _row(name, begun.get(name, {}), seeds)
+        for name in MOLECULE_NETWORKS
+        if name in begun or name not in BY_NAME
     ]
-    title = "L17 Table 3: molecules, error of the PCE"
-    return write_page(request, title, [*_ABOUT, *_sizes(runs)], lines)
-
-
-def _runs(folder: Path) -> Runs:
-    stored = by_seed(folder, "network")
-    return {
-        name: {s: run.metrics for s, run in of_network.items()}
-        for name, of_network in stored.items()
-    }
+    rows += _without(tables.read_json(request.out / WHOLE / BASELINES) or [], len(seeds))
+    heads = ["parameters", "L17", *(f"seed {seed}" for seed in seeds), "mean", "molecules seen"]
+    # networks whose runs are all finished
+    ours = {n: _errors(done[n]) for n in ORDER if n in done and len(done[n]) == len(begun[n])}
+    paper = {name: -float(MOLECULE_NETWORKS[name].rmse or 0) for name in ours}
+    negative = {name: {s: -error for s, error in errors.items()} for name, errors in ours.items()}
+    about = [*_ABOUT, *_sizes(done)]
+    lines = [
+        *tables.rows_of(["", *heads], rows),
+        *tables.order_lines("Smallest error first", paper, negative),
+        *_comparison(done),
+        *curve_lines([errors_of(errors) for errors in (*reversed(parts), done)]),
+    ]
+    return tables.write_page(request, "L17 Table 3: molecules, error of the PCE", about, lines)
 
 
 def errors_of(runs: Runs) -> Errors:
     """Return the errors of the finished runs of each network, and the molecules they saw."""
     return {
-        name: [(f["sizes"]["train"], f["test"]["rmse"]) for f in _done(of_seeds).values()]
+        name: [(f["sizes"]["train"], f["test"]["rmse"]) for f in of_seeds.values()]
         for name, of_seeds in runs.items()
     }
 
 
-def _done(of_seeds: OfSeeds) -> dict[int, dict[str, Any]]:
-    return {seed: figures for seed, figures in of_seeds.items() if figures is not None}
+def _errors(of_seeds: Mapping[int, dict[str, Any]]) -> dict[int, float]:
+    return {seed: figures["test"]["rmse"] for seed, figures in of_seeds.items()}
 
 
 def _sizes(runs: Runs) -> list[str]:
-    finished = [figures for of_seeds in runs.values() for figures in _done(of_seeds).values()]
-    if not finished:
-        return []
-    sizes = finished[0]["sizes"]
-    return [
-        "",
-        f"Trained on {sizes['train']:,} molecules, tested on {sizes['test']:,}: a random sample. "
-        f"The paper's networks were trained on {TRAINING:,}, so only the order of the networks is "
-        "comparable, not their errors.",
-    ]
+    for of_seeds in runs.values():
+        sizes = next(iter(of_seeds.values()))["sizes"]
+        return [
+            "",
+            f"Trained on {sizes['train']:,} molecules, tested on {sizes['test']:,}: a random "
+            f"sample. The paper's networks were trained on {TRAINING:,}, so only the order of the "
+            "networks is comparable, not their errors.",
+        ]
+    return []
 
 
-def _row(name: str, of_seeds: OfSeeds, seeds: Sequence[int]) -> str:
-    network, done = MOLECULE_NETWORKS[name], list(_done(of_seeds).values())
+def _row(name: str, runs: Mapping[int, tables.Stored], seeds: Sequence[int]) -> tuple[object, ...]:
+    network, of_seeds = MOLECULE_NETWORKS[name], {s: run.metrics for s, run in runs.items()}
+    done = [figures for figures in of_seeds.values() if figures]
     seen = sorted({figures["samples"] for figures in done})
-    return table_row(
+    return (
         network.title,
         f"{done[0]['parameters']:,}" if done else "–",
         "–" if network.rmse is None else f"{network.rmse:.4f}",
-        *seed_cells(of_seeds, seeds, lambda figures: f"{figures['test']['rmse']:.4f}"),
-        mean([figures["test"]["rmse"] for figures in done], 4),
+        *tables.seed_cells(of_seeds, seeds, lambda figures: f"{figures['test']['rmse']:.4f}"),
+        tables.mean([figures["test"]["rmse"] for figures in done], 4),
         ", ".join(f"{n:,} of {SAMPLES * DECAYS:,}" for n in seen) or "–",
     )
 
 
-def _without(out: Path, seeds: int) -> list[str]:
+def _without(ours: Sequence[Mapping[str, Any]], seeds: int) -> list[tuple[object, ...]]:
     """Return the rows without seeds: the baselines, and the paper's kernels."""
-    path = out / "baselines.json"
-    ours = json.loads(path.read_text("utf-8")) if path.exists() else []
-    names = {row["name"] for row in ours}
-    blank = ["–"] * seeds
-    lines = []
+    papers, blank, rows = dict(WITHOUT_NETWORK), ["–"] * seeds, []
     for row in ours:
-        paper = f"{WITHOUT_NETWORK[row['name']][1]:.4f}" if row["name"] in WITHOUT_NETWORK else "–"
-        shown = paper, *blank, f"{row['rmse']:.4f}", "–"
-        lines.append(table_row(row["name"], f"{row['parameters']:,}", *shown))
-    for name, (parameters, rmse) in WITHOUT_NETWORK.items():
-        if name not in names:
-            lines.append(table_row(f"*{name}*", parameters, f"{rmse:.4f}", *blank, "–", "–"))
-    return lines
-
-
-def _order(runs: Runs) -> list[str]:
-    finished = [n for n in ORDER if n in runs and all(runs[n].values())]
-    ours = {n: {s: -f["test"]["rmse"] for s, f in _done(runs[n]).items()} for n in finished}
-    paper = {name: -float(MOLECULE_NETWORKS[name].rmse or 0) for name in finished}
-    return order_lines("Smallest error first", paper, ours)
+        _, paper = papers.pop(row["name"], ("", None))
+        shown = "–" if paper is None else f"{paper:.4f}"
+        figures = f"{row['parameters']:,}", shown, *blank, f"{row['rmse']:.4f}", "–"
+        rows.append((row["name"], *figures))
+    for name, (parameters, rmse) in papers.items():
+        rows.append((f"*{name}*", parameters, f"{rmse:.4f}", *blank, "–", "–"))
+    return rows
 
 
 def _comparison(runs: Runs) -> list[str]:
     """Compare the gated network with the neural fingerprint, seed by seed."""
-    gated, other = (_done(runs.get(name, {})) for name in ("wl-gated", "neural-fingerprint"))
-    both = sorted(gated.keys() & other.keys())
-    gaps = [other[seed]["test"]["rmse"] - gated[seed]["test"]["rmse"] for seed in both]
+    gated, other = (_errors(runs.get(name, {})) for name in ("wl-gated", "neural-fingerprint"))
+    gaps = [other[seed] - gated[seed] for seed in sorted(gated.keys() & other.keys())]
     if not gaps:
         return []
     smaller = sum(gap > 0 for gap in gaps)
@@ -598,12 +566,7 @@ def curve_lines(parts: Sequence[Errors]) -> list[str]:
         return []
     sizes = [errors[names[0]][0][0] for errors in parts]
     heads = [*(f"{size:,}" for size in sizes), "twice as many", f"{TRAINING:,}", "L17"]
-    return [
-        *_ABOUT_CURVE,
-        "",
-        *table_head("", *heads),
-        *(_curve_row(name, parts) for name in names),
-    ]
+    return [*_ABOUT_CURVE, *tables.rows_of(["", *heads], [_curve_row(n, parts) for n in names])]
 
 
 def fitted(points: Sequence[tuple[int, float]], at: int) -> Line:
@@ -620,14 +583,14 @@ def fitted(points: Sequence[tuple[int, float]], at: int) -> Line:
     return Line(doubled, there)
 
 
-def _curve_row(name: str, parts: Sequence[Errors]) -> str:
+def _curve_row(name: str, parts: Sequence[Errors]) -> tuple[str, ...]:
     line = fitted([point for errors in parts for point in errors[name]], TRAINING)
     paper = MOLECULE_NETWORKS[name].rmse
     low, best, high = (100 * (factor - 1) for factor in line.doubled)
-    return table_row(
+    return (
         MOLECULE_NETWORKS[name].title,
         *(
-            f"{mean([rmse for _, rmse in errors[name]], 4)} ({len(errors[name])})"
+            f"{tables.mean([rmse for _, rmse in errors[name]], 4)} ({len(errors[name])})"
             for errors in parts
         ),
         f"{best:+.1f} % ({low:+.1f} to {high:+.1f})",

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from representer.data.text import (
-    Vocabulary,
-    WordVectors,
-    equal_lengths,
-    read_labeled_lines,
-    read_vectors,
-)
+from representer.data import text
+from representer.data.text import Vocabulary, WordVectors
 from representer.errors import ArgumentError
 from representer.estimators import TextClassifier
 from representer.estimators.fitting import Examples, training_task
@@ -36,23 +30,7 @@ from representer.tasks.text import objects_of
 from representer.training import generators
 from representer.training.config import TrainerConfig
 from representer.training.trainer import Trainer
-from representer_papers.shared.datasets import (
-    existing,
-    for_smoke,
-    located,
-    missing,
-    write_baselines,
-)
-from representer_papers.shared.runs import Measure, Run, accuracy, run_missing
-from representer_papers.shared.table import (
-    mean_accuracy,
-    metrics_by_seed,
-    seed_cells,
-    seeds_of,
-    table_head,
-    table_row,
-    write_page,
-)
+from representer_papers.shared import datasets, tables
 from representer_papers.string_graph2017.published import SENTIMENT, SENTIMENT_CELLS, others_in
 
 
@@ -106,13 +84,13 @@ def locate_treebank(root: Path, names: Sequence[str]) -> list[TreebankFiles]:
         paths = []
         for end in (dataset.train, "dev", "test"):
             name = f"{dataset.stem}.{end}"
-            path = existing(root, ("sst", "stsa", ""), (name,))
+            path = datasets.existing(root, ("sst", "stsa", ""), (name,))
             if path is None:
-                raise missing(f"{name}, nor sst/{name}, also compressed", root)
+                raise datasets.missing(f"{name}, nor sst/{name}, also compressed", root)
             paths.append(path)
         return TreebankFiles(dataset, *paths)
 
-    return located(root, names, DATASETS, find)
+    return datasets.located(root, names, DATASETS, find)
 
 
 def read_treebank(place: TreebankFiles) -> Data:
@@ -125,12 +103,11 @@ def read_treebank(place: TreebankFiles) -> Data:
     """
     labels = place.dataset.labels
     paths = {"train": place.train, "valid": place.valid, "test": place.test}
-    parts = {n: objects_of(read_labeled_lines(p, labels), (p,)) for n, p in paths.items()}
+    parts = {n: objects_of(text.read_labeled_lines(p, labels), (p,)) for n, p in paths.items()}
     values = {name: encode_labels(objects, [labels]) for name, objects in parts.items()}
-    words = Vocabulary.build(
-        [text.split() for objects in parts.values() for text in objects.objects]
-    )
-    return with_vocabulary(Data(Classes(labels), parts, values, list(parts.items())), words)
+    words = [line.split() for objects in parts.values() for line in objects.objects]
+    data = Data(Classes(labels), parts, values, list(parts.items()))
+    return with_vocabulary(data, Vocabulary.build(words))
 
 
 def with_vocabulary(data: Data, vocabulary: Vocabulary) -> Data:
@@ -141,8 +118,8 @@ def with_vocabulary(data: Data, vocabulary: Vocabulary) -> Data:
 
 
 EPOCHS = 200  # maximum; early stopping ends most runs long before
-MEASURE = Measure(
-    "string-sentiment", "test accuracy", accuracy, "epochs", EPOCHS, curve="valid_accuracy"
+MEASURE = tables.Measure(
+    "string-sentiment", "test accuracy", tables.accuracy, "epochs", EPOCHS, curve="valid_accuracy"
 )
 # Tiny sizes that check the setup.
 _SMOKE = {"epochs": 2, "hidden_size": 8, "embedding_size": 8, "batch_size": 4}
@@ -158,23 +135,23 @@ def reproduce_sentiment(request: Request) -> Path:
     """
     cells = _cells(request)
     places = [
-        for_smoke(request, files.dataset.name, files)
+        datasets.for_smoke(request, files.dataset.name, files)
         for files in locate_treebank(request.data, request.datasets)
     ]
     for files in places:
         home = request.out / files.dataset.name
         configs = [_config(request, files, cell, s) for s in request.seeds for cell in cells]
-        runs = [Run(home / config.name, config, "epochs") for config in configs]
+        runs = [tables.Run(home / config.name, config, "epochs") for config in configs]
 
         def load(files: TreebankFiles = files) -> tuple[Data, WordVectors | None]:
             data = read_treebank(files)
             if request.vectors is None:
                 return data, None
-            return data, read_vectors(request.vectors, data.inputs.vocabulary)
+            return data, text.read_vectors(request.vectors, data.inputs.vocabulary)
 
-        beside = {home / "baselines.json": lambda path, read: write_baselines(path, read[0])}
+        beside = {home / BASELINES: lambda path, read: datasets.write_baselines(path, read[0])}
         train = partial(run_sentiment, request.threads or None)
-        run_missing(request, MEASURE, runs, load, train, beside)
+        tables.run_missing(request, MEASURE, runs, load, train, beside)
     return _write_table(request, [files.dataset for files in places])
 
 
@@ -304,7 +281,7 @@ class _EqualLengths(TextInputs):
         self, encoded: Sequence[list[int]], batch_size: int, seed: int
     ) -> Callable[[int], Sequence[Sequence[int]]]:
         lengths = [len(document) for document in encoded]
-        return lambda epoch: equal_lengths(lengths, batch_size, seed, epoch)
+        return lambda epoch: text.equal_lengths(lengths, batch_size, seed, epoch)
 
 
 def with_vectors(
@@ -374,7 +351,7 @@ def trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfi
 
 
 def _words(data: Data, part: str) -> list[list[str]]:
-    return [data.inputs.words(text) for text in data.parts[part].objects]
+    return [data.inputs.words(line) for line in data.parts[part].objects]
 
 
 _ABOUT = (
@@ -386,97 +363,74 @@ _ABOUT = (
 )
 
 
-class Row(NamedTuple):
-    """The finished runs of one row."""
-
-    cell: str
-    preset: str
-    vectors: str | None  # name of the word vectors
-    runs: dict[int, dict[str, Any]]  # metrics by seed
+Runs = dict[int, dict[str, Any]]  # metrics by seed
+Rows = Mapping[tuple[str, str, str | None], Runs]  # by cell, preset and name of the word vectors
+BASELINES = "baselines.json"
 
 
-def _write_table(request: Request, datasets: Sequence[TreebankSet]) -> Path:
+def _write_table(request: Request, sets: Sequence[TreebankSet]) -> Path:
     """Write ``table.md`` from all finished runs of the folder, and return its path.
 
     Data sets without a finished run are omitted.
     """
-    rows = {dataset.name: _finished(request.out / dataset.name) for dataset in datasets}
-    lines = ["", *_cover(rows)]
-    for dataset in datasets:
-        if rows[dataset.name]:
-            lines += ["", *_section(request.out, dataset, rows[dataset.name])]
-    if not any(rows.values()):
-        lines.append("No run is finished.")
-    return write_page(request, "L17 Table 2: sentiment, test accuracy in %", _ABOUT, lines)
+    lines, covers = [], []
+    for dataset in sets:
+        folder = request.out / dataset.name
+        every = tables.metrics_by_seed(folder, "cell", "preset", "vectors")
+        order = sorted(every, key=lambda key: (SENTIMENT_CELLS.index(key[0]), key[1], key[2] or ""))
+        if order:
+            rows = {key: every[key] for key in order}
+            lines += _section(dataset, rows, tables.read_json(folder / BASELINES))
+            covers += _covers(dataset, rows)
+    title = "L17 Table 2: sentiment, test accuracy in %"
+    lines = lines or ["No run is finished."]
+    return tables.write_page(request, title, _ABOUT, ["", *covers, *lines])
 
 
-def _finished(folder: Path) -> list[Row]:
-    """Return the rows of a data set, in the order of `SENTIMENT_CELLS`."""
-    rows = metrics_by_seed(folder, "cell", "preset", "vectors")
-    finished = [Row(*key, runs=runs) for key, runs in rows.items()]
-    return sorted(
-        finished, key=lambda row: (SENTIMENT_CELLS.index(row.cell), row.preset, row.vectors or "")
-    )
-
-
-def _cover(rows: dict[str, list[Row]]) -> list[str]:
+def _covers(dataset: TreebankSet, rows: Rows) -> list[str]:
     """Return the coverage of the word vectors; the paper's cover nearly all words."""
-    covers = {
-        (row.vectors, dataset): next(iter(row.runs.values()))["cover"]
-        for dataset, finished in rows.items()
-        for row in finished
-        if row.vectors
-    }
+    covers = {key[2]: next(iter(runs.values()))["cover"] for key, runs in rows.items() if key[2]}
     return [
         f"- `{vectors}` covers {cover['running']:.1%} of the running words in the test sentences "
-        f"of {dataset}, and {cover['types']:.1%} of the distinct words in all its parts."
-        for (vectors, dataset), cover in covers.items()
+        f"of {dataset.name}, and {cover['types']:.1%} of the distinct words in all its parts."
+        for vectors, cover in covers.items()
     ]
 
 
-def _section(out: Path, dataset: TreebankSet, rows: Sequence[Row]) -> list[str]:
-    path = out / dataset.name / "baselines.json"
-    beside = json.loads(path.read_text("utf-8")) if path.exists() else None
-    seeds = seeds_of(dict(enumerate(row.runs for row in rows)))
+def _section(dataset: TreebankSet, rows: Rows, beside: dict[str, Any] | None) -> list[str]:
+    seeds = tables.seeds_of(rows)
     heads = ["word vectors", "preset", *(f"seed {seed}" for seed in seeds)]
     heads += ["mean", "best", "validation", "best epoch"]
-    lines = [f"## {dataset.name}: {dataset.title}{_size(dataset, beside)}", ""]
-    lines += table_head("network", *heads, align="lll")
-    blanks = ["–"] * len(seeds)
+    blanks, shown = ["–"] * len(seeds), []
     for cell in ("gated", "constant"):
         kinds = ("mean", "best of 5", "validation")
         printed = [SENTIMENT.get((cell, f"{dataset.name}, {measured}")) for measured in kinds]
         if any(printed):
-            shown = [f"{p.value:.1f}" if p else "–" for p in printed]
-            lines.append(table_row(f"{cell}, L17", "GloVe 840B, 300", "–", *blanks, *shown, "–"))
-    for row in rows:
-        figures = seed_cells(row.runs, seeds, lambda m: f"{100 * m['test']['accuracy']:.2f}")
-        vectors = f"`{row.vectors}`" if row.vectors else "none"
-        lines.append(
-            table_row(row.cell, vectors, f"`{row.preset}`", *figures, *_over_seeds(row.runs))
-        )
+            paper = [f"{p.value:.1f}" if p else "–" for p in printed]
+            shown.append((f"{cell}, L17", "GloVe 840B, 300", "–", *blanks, *paper, "–"))
+    for (cell, preset, vectors), runs in rows.items():
+        named = f"`{vectors}`" if vectors else "none"
+        shown.append((cell, named, f"`{preset}`", *_figures(runs, seeds)))
     for baseline in beside["baselines"] if beside else ():
-        figure = f"{100 * baseline['accuracy']:.2f}"
-        lines.append(table_row(baseline["name"], "–", "–", *blanks, figure, "–", "–", "–"))
-    return lines + others_in(f"{dataset.name},")
-
-
-def _size(dataset: TreebankSet, beside: dict[str, Any] | None) -> str:
+        figure = tables.percent(baseline["accuracy"])
+        shown.append((baseline["name"], "–", "–", *blanks, figure, "–", "–", "–"))
     sizes = tuple(beside["sizes"].values()) if beside else dataset.sizes
-    if sizes == dataset.sizes:
-        return ""
     ours, whole = (" / ".join(f"{n:,}" for n in counts) for counts in (sizes, dataset.sizes))
-    return f" (a subset, not comparable with the paper: {ours} of {whole} texts)"
+    size = f" (a subset, not comparable with the paper: {ours} of {whole} texts)"
+    title = f"## {dataset.name}: {dataset.title}{'' if sizes == dataset.sizes else size}"
+    table = tables.rows_of(["network", *heads], shown, align="lll")
+    return ["", title, *table, *others_in(f"{dataset.name},")]
 
 
-def _over_seeds(runs: dict[int, dict[str, Any]]) -> list[str]:
-    """Return mean, best, validation and epochs of the seeds of a row."""
-    tests = [run["test"] for run in runs.values()]
-    accuracies = [test["accuracy"] for test in tests]
+def _figures(runs: Runs, seeds: Sequence[int]) -> list[str]:
+    """Return the figure of each seed of a row, and their mean, best, validation and epochs."""
+    accuracies = [*map(tables.accuracy, runs.values())]
+    interval = next(iter(runs.values()))["test"]["accuracy_interval"]
     valid = [100 * run["valid"]["valid_accuracy"] for run in runs.values()]
     return [
-        mean_accuracy(accuracies, tests[0]["accuracy_interval"]),
-        f"{100 * max(accuracies):.2f}",
+        *tables.seed_cells(runs, seeds, lambda m: tables.percent(tables.accuracy(m))),
+        tables.mean_accuracy(accuracies, interval),
+        tables.percent(max(accuracies)),
         f"{statistics.mean(valid):.2f}",
         ", ".join(f"{r['best_epoch']:.0f} of {r['epochs']:.0f}" for r in runs.values()),
     ]
