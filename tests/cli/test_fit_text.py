@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 
 from cli.conftest import QUICK, TINY, metrics_of, write_table
 from representer import estimators
-from representer.data import stored
 from representer.data.text import code_lines
+from representer.data.text import words as stored
 from representer.tasks import text
 from representer.tasks import text as text_flow
 

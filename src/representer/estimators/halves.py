@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from representer.data.stored import sampled
+from representer.data.text.words import sampled
 from representer.errors import ArgumentError, RepresenterError, TrainingError, say
 from representer.estimators.conformal import calibrated
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Explained, scaled

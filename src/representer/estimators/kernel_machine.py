@@ -16,28 +16,7 @@ from sklearn.base import clone
 
 from representer.data.splits import Splits
 from representer.errors import RepresenterError, say
-from representer.estimators.linear_models import (
-    SHRINKAGE,
-    CentroidCoefficients,
-    Features,
-    SharedRows,
-    Solution,
-    as_columns,
-    centroid_machine,
-    dense_of,
-    few_objects,
-    has_many,
-    is_ahead,
-    kept_rows,
-    left_out_solver,
-    logit_scale,
-    packed_rows,
-    read_coefficients,
-    scores_of,
-    scores_without,
-    solver,
-    unpacked_rows,
-)
+from representer.estimators import linear_models
 from representer.estimators.targets import Classes, Column, Moments, Numbers, splits_of
 from representer.kernels.kmer_kernel import inner_products
 from representer.storage.run import RunFiles, RunFolder
@@ -76,14 +55,14 @@ class FeatureKernel(Protocol):
 
     def fit_transform(
         self, X: Sequence[Any], targets: NDArray[np.float64] | None = None
-    ) -> Features:
+    ) -> linear_models.Features:
         """Learn the features and return them ``(N, F)``.
 
         Targets ``(N, C)`` may weight them: indicators of classes, or a number.
         """
         ...
 
-    def transform(self, X: Sequence[Any]) -> Features:
+    def transform(self, X: Sequence[Any]) -> linear_models.Features:
         """Return the features ``(N, F)``."""
         ...
 
@@ -101,16 +80,16 @@ def is_process(kernel: Any, target: Column) -> bool:
 
 def fitted_rows(kernel: Any, target: Column, objects: Sequence[Any], values: NDArray[Any]) -> Rows:
     """Fit a kernel to objects and their targets, and return them as `compressed` does."""
-    features = kernel.fit_transform(objects, as_columns(target, values))
+    features = kernel.fit_transform(objects, linear_models.as_columns(target, values))
     return compressed(kernel, features, is_exact=is_process(kernel, target))
 
 
-def _solver(kernel: Any, *parts: Any) -> Callable[[float], Solution]:
+def _solver(kernel: Any, *parts: Any) -> Callable[[float], linear_models.Solution]:
     by_squares = getattr(kernel, "by_squares", False) and isinstance(parts[1], np.ndarray)
-    return solver(*parts, by_squares=by_squares)
+    return linear_models.solver(*parts, by_squares=by_squares)
 
 
-def compressed(kernel: Any, features: Features, *, is_exact: bool = False) -> Rows:
+def compressed(kernel: Any, features: linear_models.Features, *, is_exact: bool = False) -> Rows:
     """Return rows whose inner products are a fitted kernel, from features ``(N, F)``.
 
     The rows are ``(N, R)``. Beside them comes the basis ``(R, F)`` of their coordinates: other
@@ -169,7 +148,7 @@ class KernelMachine:
 
     kernel: Any  # the fitted kernel
     # ``(W, F)``, one row per class or number
-    coefficients: NDArray[np.float64] | CentroidCoefficients
+    coefficients: NDArray[np.float64] | linear_models.CentroidCoefficients
     intercepts: NDArray[np.float64]  # ``(W,)``
     penalty: float  # C, the inverse of the L2 penalty
     seconds: float = 0.0  # time of fitting
@@ -204,7 +183,12 @@ class KernelMachine:
 
     @classmethod
     def solved(
-        cls, kernel: Any, target: Column, rows: Rows, solution: Solution, penalty: float
+        cls,
+        kernel: Any,
+        target: Column,
+        rows: Rows,
+        solution: linear_models.Solution,
+        penalty: float,
     ) -> Self:
         """Return the machine with the coefficients of rows, and intercepts."""
         (_, basis), (coefficients, intercepts) = rows, solution
@@ -214,7 +198,7 @@ class KernelMachine:
             coefficients = coefficients @ basis
         measured = None
         if isinstance(target, Numbers) and not hasattr(kernel, "landmark_features"):
-            measured = kept_rows(*rows)
+            measured = linear_models.kept_rows(*rows)
         return cls(kernel, coefficients, intercepts, penalty, measured=measured)
 
     @classmethod
@@ -233,7 +217,7 @@ class KernelMachine:
         """
         features, basis = rows
         assert not isinstance(basis, SparseBasis)  # its kernels have other features
-        y, noise = as_columns(target, values), kernel.noise_
+        y, noise = linear_models.as_columns(target, values), kernel.noise_
         precisions = np.ones(len(y)) if weights is None else np.maximum(weights[:, 0], JITTER)
         count, scaled, near = len(y), features, features
         if basis is None:  # the features are the Gram matrix
@@ -279,12 +263,14 @@ class KernelMachine:
 
     def scores(self, objects: Sequence[Any]) -> NDArray[np.float64]:
         """Return the score of each class, or standardized number, before the link ``(N, W)``."""
-        return scores_of(self.kernel.transform(objects), self.coefficients, self.intercepts)
+        return linear_models.scores_of(
+            self.kernel.transform(objects), self.coefficients, self.intercepts
+        )
 
     def moments(self, objects: Sequence[Any]) -> Moments:
         """Return the scores, and the variances of a Gaussian process or else 0."""
         features = self.kernel.transform(objects)
-        scores = scores_of(features, self.coefficients, self.intercepts)
+        scores = linear_models.scores_of(features, self.coefficients, self.intercepts)
         if self.precision is None:
             return scores, np.zeros_like(scores)
         explained = ((features @ self.precision) * features).sum(1)
@@ -300,7 +286,7 @@ class KernelMachine:
 
     def landmark_scores(self) -> NDArray[np.float64]:
         """Return the scores of the training objects that are kept ``(M, W)``."""
-        return scores_of(self._measured(), self.coefficients, self.intercepts)
+        return linear_models.scores_of(self._measured(), self.coefficients, self.intercepts)
 
     def posterior(self, objects: Sequence[Any]) -> tuple[NDArray[np.float64], float]:
         """Return the covariance of the objects' true scores ``(N, N)``, and the noise's variance.
@@ -315,7 +301,7 @@ class KernelMachine:
             noise = spread * self.kernel.noise_
             return prior - features @ self.precision.astype(np.float64) @ features.T, noise
         seen, noise = self._measured(), 1 / (2 * self.penalty)
-        inner, across, prior = (dense_of(a @ b.T) for a, b in
+        inner, across, prior = (linear_models.dense_of(a @ b.T) for a, b in
                                 ((seen, seen), (features, seen), (features, features)))  # fmt: skip
         inner.flat[:: len(inner) + 1] += noise
         return prior - across @ cho_solve(cho_factor(inner), across.T), noise
@@ -334,7 +320,7 @@ class KernelMachine:
     def description(self) -> str:
         """The kernel, the number of its features, and the penalty."""
         name, width = type(self.kernel).__name__, self.coefficients.shape[1]
-        if isinstance(self.coefficients, CentroidCoefficients):
+        if isinstance(self.coefficients, linear_models.CentroidCoefficients):
             of_classes = f"{len(self.coefficients.centroids.indptr) - 1:,} centroids of classes"
             return f"{name}, a linear model on {width:,} features, by {of_classes}"
         if self.precision is not None:
@@ -368,7 +354,7 @@ def write_machines(run: RunFolder, machines: Sequence[KernelMachine | None]) -> 
         arrays["intercepts"] = machine.intercepts
         if machine.precision is not None:
             arrays["precision"] = machine.precision
-        arrays |= packed_rows(machine.measured)
+        arrays |= linear_models.packed_rows(machine.measured)
         for name, array in arrays.items():
             tensors[f"{k}/{name}"] = torch.from_numpy(np.ascontiguousarray(array))
         saved = {"penalty": machine.penalty, "seconds": machine.seconds, "tokens": tokens}
@@ -395,7 +381,7 @@ def read_machines(
             return None
         arrays = {n[len(start) :]: t.numpy() for n, t in tensors.items() if n.startswith(start)}
         kernel = new_kernel().restore(saved.tokens, arrays)
-        coefficients: Any = read_coefficients(arrays, kernel.width)
+        coefficients: Any = linear_models.read_coefficients(arrays, kernel.width)
         coefficients = arrays["coefficients"] if coefficients is None else coefficients
         intercepts = arrays["intercepts"]
         if coefficients.shape != (width, kernel.width) or intercepts.shape != (width,):
@@ -403,7 +389,7 @@ def read_machines(
         precision = arrays.get("precision")
         if precision is not None and precision.shape != (kernel.width, kernel.width):
             raise ValueError(f"{precision.shape} precisions of {kernel.width} features")
-        measured = unpacked_rows(arrays, kernel.width)
+        measured = linear_models.unpacked_rows(arrays, kernel.width)
         parts = coefficients, intercepts, saved.penalty, saved.seconds, saved.ceiling, precision
         return KernelMachine(kernel, *parts, measured)
 
@@ -438,7 +424,7 @@ class Selected(NamedTuple):
 class _Trial(NamedTuple):
     """A function from C to a solution, features to test it on, and their places."""
 
-    solve: Callable[[float], Solution]
+    solve: Callable[[float], linear_models.Solution]
     tested: Any
     places: Any
 
@@ -457,7 +443,7 @@ def announce(
         rows, started = range(start, len(values), len(values) // count), time.perf_counter()
         some, kernel = [objects[row] for row in rows], cast("Any", clone(kernels[0]))
         with contextlib.suppress(RepresenterError, ValueError):  # a sample may be too small
-            kernel.fit_transform(some, as_columns(target, values[rows]))
+            kernel.fit_transform(some, linear_models.as_columns(target, values[rows]))
         seconds = (time.perf_counter() - started) * len(values) / len(rows)
     seconds *= 1.5 if is_process(kernels[0], target) else PASSES * len(kernels)
     if seconds > LONG:
@@ -490,7 +476,7 @@ def fit_machine(
     most = getattr(kernels[0], "leaves_one_out", 0)
     if len(values) <= most and groups is None and is_column:
         return _fit_left_out(kernels, target, objects, values, count, weights)
-    if has_many(target) and not hasattr(kernels[0], "whitening"):
+    if linear_models.has_many(target) and not hasattr(kernels[0], "whitening"):
         folds: list[Fold] = []
         if not held_out:
             folds = splits_of(target, values, groups, digests).folds()
@@ -510,11 +496,13 @@ def fit_machine(
     )  # fmt: skip
     kernel: Any = chosen.kernel
     moments: Moments = chosen.scores, np.zeros_like(chosen.scores)
-    if few_objects(target, count) and hasattr(kernel, "of_rare"):
+    if linear_models.few_objects(target, count) and hasattr(kernel, "of_rare"):
         folds, truth = splits or [_last(count, len(values))], train[1] if splits else valid[1]
-        scores = scores_without(kernel.of_rare(), target, objects, values, folds, weights)
+        scores = linear_models.scores_without(
+            kernel.of_rare(), target, objects, values, folds, weights
+        )
         scores = scores[: len(truth)] if splits else scores[count:]
-        if is_ahead(scores, chosen.scores, truth):
+        if linear_models.is_ahead(scores, chosen.scores, truth):
             return _fit_many(kernel.of_rare(), target, objects, values, count, splits, weights)
     if held_out and splits:
         penalty = chosen.penalty
@@ -537,8 +525,8 @@ def _fit_left_out(
     """
     least, best = np.inf, None
     for kernel in kernels:
-        features = kernel.fit_transform(objects, as_columns(target, values))
-        solve = left_out_solver(target, features, values, weights)
+        features = kernel.fit_transform(objects, linear_models.as_columns(target, values))
+        solve = linear_models.left_out_solver(target, features, values, weights)
         for penalty in LEFT_OUT_CANDIDATES:
             fit = solve(penalty)
             loss = fit.error
@@ -565,11 +553,13 @@ def _fit_many(
     total = len(values)
     held_out = np.arange(count if count < total else 0, total)
     folds = [_last(count, total)] if count < total else folds or [(held_out, held_out)]
-    scores = scores_without(kernel, target, objects, values, folds, weights)[held_out]
-    scale = logit_scale(scores, values[held_out])
-    every = centroid_machine(kernel, target, objects, values, np.arange(total), weights)
+    scores = linear_models.scores_without(kernel, target, objects, values, folds, weights)[held_out]
+    scale = linear_models.logit_scale(scores, values[held_out])
+    every = linear_models.centroid_machine(
+        kernel, target, objects, values, np.arange(total), weights
+    )
     solution = every[1].scaled(scale), scale * every[2]
-    machine = KernelMachine(every[0], *solution, 1 / (2 * SHRINKAGE))
+    machine = KernelMachine(every[0], *solution, 1 / (2 * linear_models.SHRINKAGE))
     scores = scale * scores
     return machine, (scores, np.zeros_like(scores))
 
@@ -638,7 +628,7 @@ def select(
         for penalty in penalties:
             scores = np.empty((len(truth), target.width))
             for trial in trials:
-                scores[trial.places] = scores_of(trial.tested, *trial.solve(penalty))
+                scores[trial.places] = linear_models.scores_of(trial.tested, *trial.solve(penalty))
             loss = target.metrics(scores, truth, of_truth)["valid_loss"]
             if loss > last:
                 break  # the loss has one minimum along the path of C
@@ -659,7 +649,7 @@ def _trials(
     """
     is_shared = isinstance(target, Classes) and getattr(features, "nnz", 0) > LARGE
     is_shared = is_shared and all({*truth[some]} == {*truth} for some, _ in splits)
-    shared, trials = SharedRows.of(features) if is_shared else None, []
+    shared, trials = linear_models.SharedRows.of(features) if is_shared else None, []
     for some, tested in splits:
         of_rows = np.zeros((len(truth), 1))
         of_rows[some] = 1.0 if weights is None else weights[some]

@@ -23,7 +23,7 @@ from torch.optim import Optimizer
 
 from representer.data.splits import digest_of
 from representer.errors import ArgumentError, DataError, KindError
-from representer.estimators import kernel_machine
+from representer.estimators import fitting, kernel_machine, targets
 from representer.estimators.base import Estimator
 from representer.estimators.conformal import (
     CONFORMAL_FILE,
@@ -34,15 +34,6 @@ from representer.estimators.conformal import (
     number_scores,
 )
 from representer.estimators.explanation import NETWORK, Explained, Explanation, scaled
-from representer.estimators.fitting import (
-    Examples,
-    Inputs,
-    seed_of,
-    start_from,
-    trainer_config,
-    training_task,
-    validation_fraction,
-)
 from representer.estimators.halves import (
     CALIBRATION,
     UNCALIBRATED,
@@ -54,26 +45,6 @@ from representer.estimators.improvement import suggestions
 from representer.estimators.kernel_machine import CANDIDATES, FeatureKernel, KernelMachine
 from representer.estimators.label_sets import LabelSets, f1_scores
 from representer.estimators.results import results_of
-from representer.estimators.targets import (
-    Classes,
-    ClassTable,
-    Moments,
-    Numbers,
-    Target,
-    are_known_values,
-    as_labels,
-    chances_of,
-    checked_weights,
-    classes_of,
-    columns_of,
-    groups_of,
-    is_table,
-    known_values,
-    pair_of,
-    require_same_length,
-    score_weights,
-    splits_of,
-)
 from representer.kernels.sequences import as_sequence
 from representer.report.page import Predictions, rates_by
 from representer.storage.run import RunFiles, RunFolder, UnsavedRun
@@ -114,7 +85,7 @@ class SupervisedEstimator(Estimator):
         return np.fromiter(map(cls._digest, objects), np.int64, len(objects))
 
     @abstractmethod
-    def learn_inputs(self, objects: Sequence[Any], seed: int) -> Inputs:
+    def learn_inputs(self, objects: Sequence[Any], seed: int) -> fitting.Inputs:
         """Return the inputs, learned from the training objects."""
 
     @abstractmethod
@@ -167,7 +138,7 @@ class SupervisedEstimator(Estimator):
         return True
 
     @abstractmethod
-    def find_target(self, y: Any) -> Target:
+    def find_target(self, y: Any) -> targets.Target:
         """Return what is predicted."""
 
     @abstractmethod
@@ -227,10 +198,10 @@ class SupervisedEstimator(Estimator):
         if len(objects) == 1:
             raise DataError("X has 1 sample; at least 2 are needed to fit", fix="Add examples.")
         y = as_sequence(y)
-        require_same_length(objects, y)
-        groups = None if groups is None else groups_of(groups, objects)
-        seed, digests = seed_of(self.random_state), self.digests(objects)
-        weights = None if sample_weight is None else checked_weights(sample_weight, objects)
+        targets.require_same_length(objects, y)
+        groups = None if groups is None else targets.groups_of(groups, objects)
+        seed, digests = fitting.seed_of(self.random_state), self.digests(objects)
+        weights = None if sample_weight is None else targets.checked_weights(sample_weight, objects)
         start = type(self).load(str(self.warm_start)) if self.warm_start else None
         self.target_ = start.target_ if start else self.find_target(y)
         values = self.target_.encode(y)
@@ -245,7 +216,7 @@ class SupervisedEstimator(Estimator):
             crossed = cross_scores(self, objects, y, values, groups, weights, digests)
         elif self.conformal is not None:
             is_whole = groups is not None and self.conformal_by != "group"
-            splits = splits_of(self.target_, values, groups if is_whole else None, digests)
+            splits = targets.splits_of(self.target_, values, groups if is_whole else None, digests)
             rows, held_out = splits.calibration(seed, self.conformal)
             (objects, values), parts[CALIBRATION] = divided(rows, held_out)
             if groups is not None:
@@ -253,17 +224,17 @@ class SupervisedEstimator(Estimator):
             digests = digests[rows]
             groups = None if groups is None else groups[rows]
             weights = None if weights is None else weights[rows]
-            if isinstance(self.target_, Numbers) and not start:  # its means are learned
+            if isinstance(self.target_, targets.Numbers) and not start:  # its means are learned
                 self.target_ = self.find_target(values[:, 0] if self.target_.is_single else values)
         parts |= {"train": (objects, values), "valid": ([], values[:0])}
         of_part |= {} if groups is None else {"train": groups}
         weighted = {} if weights is None else {"train": weights}
         if validation is not None:
-            others, wanted = pair_of(validation)
+            others, wanted = targets.pair_of(validation)
             parts["valid"] = self.checked_objects(others), self.target_.encode(as_sequence(wanted))
-            require_same_length(*parts["valid"])
-        elif share := validation_fraction(self.valid_fraction, len(values)):
-            splits = splits_of(self.target_, values, groups, digests)
+            targets.require_same_length(*parts["valid"])
+        elif share := fitting.validation_fraction(self.valid_fraction, len(values)):
+            splits = targets.splits_of(self.target_, values, groups, digests)
             rows, held_out = splits.held_out(share, seed)
             parts["train"], parts["valid"] = divided(rows, held_out)
             if groups is not None:
@@ -272,7 +243,7 @@ class SupervisedEstimator(Estimator):
                 weighted = {"train": weights[rows], "valid": weights[held_out]}
         self.inputs_ = start.inputs_ if start else self.learn_inputs(parts["train"][0], seed)
         network = self.new_network(seed) if self.has_network else None
-        start_from(start, network, str(self.warm_start))
+        fitting.start_from(start, network, str(self.warm_start))
         self.fit_parts(UnsavedRun(), network, parts, seed, groups=of_part, sample_weights=weighted)
         if crossed is not None:
             self.conformal_ = calibrated(self, *crossed)
@@ -321,18 +292,18 @@ class SupervisedEstimator(Estimator):
         """
         fitted, objects = self._fitted_conformal(), self.checked_objects(X)
         values = self.target_.encode(as_sequence(y))
-        require_same_length(objects, values)
+        targets.require_same_length(objects, values)
         names = None if groups is None else np.asarray(as_sequence(groups, "groups"))
         scores, rates = self.conformal_scores(objects, values), []
-        for k, column in enumerate(columns_of(self.target_)):
-            rows, truth = known_values(self.target_, values, k)
+        for k, column in enumerate(targets.columns_of(self.target_)):
+            rows, truth = targets.known_values(self.target_, values, k)
             if fitted.by == "class":
                 bound: Any = [fitted.strata[k].get(str(column.names[c]), 1.0) for c in truth]  # type: ignore[union-attr]
             else:
                 bound = fitted.of_rows(len(values), names)[k][rows]
             inside = scores[k] <= bound
             rates.append({"coverage": float(inside.mean())})
-            if isinstance(column, Classes):
+            if isinstance(column, targets.Classes):
                 rates[k]["by_class"] = rates_by([column.names[number] for number in truth], inside)
             if names is not None:
                 rates[k]["by_group"] = rates_by(names[rows].tolist(), inside)
@@ -357,12 +328,12 @@ class SupervisedEstimator(Estimator):
         return network
 
     def training_plan(
-        self, train: Examples, valid: Examples, network: nn.Module, seed: int
+        self, train: fitting.Examples, valid: fitting.Examples, network: nn.Module, seed: int
     ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
-        task = training_task(
+        task = fitting.training_task(
             self, self.inputs_, self.target_, train, valid, seed, self._augmentation()
         )
-        return task, trainer_config(self, self.target_, train, valid, seed), None
+        return task, fitting.trainer_config(self, self.target_, train, valid, seed), None
 
     def checked_objects(self, X: Any) -> Sequence[Any]:
         """Return the objects as a sequence, or raise a `DataError` for none or a wrong row."""
@@ -371,7 +342,7 @@ class SupervisedEstimator(Estimator):
             raise DataError(f"X has 0 sample(s); at least one {self.noun} is required")
         return objects
 
-    def checked_moments(self, X: Any) -> list[Moments]:
+    def checked_moments(self, X: Any) -> list[targets.Moments]:
         """Return scores before the link function and their variances, of each target ``(N, W)``."""
         check_is_fitted(self)
         objects = self.checked_objects(X)
@@ -381,7 +352,7 @@ class SupervisedEstimator(Estimator):
             raise DataError(f"the {NOT_FINITE}", fix="Train it again.")
         return moments
 
-    def moments(self, objects: Any) -> list[Moments]:
+    def moments(self, objects: Any) -> list[targets.Moments]:
         """Return the same of checked objects, finite or not."""
         network: Any = [None] * len(self.targets_)
         if any(target.pool.network for target in self.targets_):
@@ -414,7 +385,7 @@ class SupervisedEstimator(Estimator):
         kernel_machine.write_machines(run, machines)
 
     def _read_machines(self, files: RunFiles) -> tuple[KernelMachine | None, ...]:
-        widths = [column.width for column in columns_of(self.target_)]
+        widths = [column.width for column in targets.columns_of(self.target_)]
         return kernel_machine.read_machines(files, self._new_kernel, widths)
 
 
@@ -427,20 +398,20 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
     Fitted, it has ``classes_`` ``(C,)``; of several targets, a list of them.
     """
 
-    target_: Classes | ClassTable | LabelSets
+    target_: targets.Classes | targets.ClassTable | LabelSets
     multilabel: bool = False
 
-    def find_target(self, y: Any) -> Classes | ClassTable | LabelSets:
+    def find_target(self, y: Any) -> targets.Classes | targets.ClassTable | LabelSets:
         if self.multilabel:
             return LabelSets.find(y)
-        return ClassTable.find(y) if is_table(y) else Classes.find(y)
+        return targets.ClassTable.find(y) if targets.is_table(y) else targets.Classes.find(y)
 
     @property
     def classes_(self) -> Any:
         """The labels, in the order of the columns of `predict_proba`."""
-        if isinstance(self.target_, ClassTable):
-            return [as_labels(column.names) for column in self.target_.columns]
-        return as_labels(self.target_.names)
+        if isinstance(self.target_, targets.ClassTable):
+            return [targets.as_labels(column.names) for column in self.target_.columns]
+        return targets.as_labels(self.target_.names)
 
     @property
     def thresholds_(self) -> NDArray[np.float64]:
@@ -466,7 +437,7 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         tables = chances if isinstance(chances, list) else [chances]
         sets: Any = [None] * len(tables)
         if self.conformal_ is not None:
-            sets = self.conformal_.sets(tables, classes_of(self.target_))
+            sets = self.conformal_.sets(tables, targets.classes_of(self.target_))
         pairs = zip(tables, sets, strict=True)
         return [Predictions(table.argmax(axis=1), table, sets=inside) for table, inside in pairs]
 
@@ -489,9 +460,13 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         """
         conformal = self._fitted_conformal()
         chances = self.predict_proba(X)
-        is_single = isinstance(self.target_, Classes)
+        is_single = isinstance(self.target_, targets.Classes)
         tables = [chances] if is_single else chances
-        columns = self.target_.columns if isinstance(self.target_, ClassTable) else (self.target_,)
+        columns = (
+            self.target_.columns
+            if isinstance(self.target_, targets.ClassTable)
+            else (self.target_,)
+        )
         names = None if groups is None else np.asarray(as_sequence(groups, "groups"))
         inside_of = conformal.sets(tables, [column.names for column in columns], names)
         sets = [
@@ -507,10 +482,14 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         self, objects: Sequence[Any], values: NDArray[Any], target: Any = None
     ) -> list[NDArray[np.float64]]:
         chances = self.predict_proba(objects)
-        tables = [chances] if isinstance(self.target_, Classes) else chances
+        tables = [chances] if isinstance(self.target_, targets.Classes) else chances
         if target is not None:  # whose classes may be more
-            columns: Any = zip(columns_of(target), columns_of(self.target_), tables, strict=True)
-            tables = [chances_of(column, fitted, table) for column, fitted, table in columns]
+            columns: Any = zip(
+                targets.columns_of(target), targets.columns_of(self.target_), tables, strict=True
+            )
+            tables = [
+                targets.chances_of(column, fitted, table) for column, fitted, table in columns
+            ]
         return class_scores(tables, values)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -522,7 +501,7 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         chances, classes = self.predict_proba(X), self.classes_
         if isinstance(self.target_, LabelSets):
             return self.target_.predicted(chances > self.thresholds_)
-        if isinstance(self.target_, Classes):
+        if isinstance(self.target_, targets.Classes):
             return classes[chances.argmax(axis=1)]
         columns = [labels[p.argmax(axis=1)] for labels, p in zip(classes, chances, strict=True)]
         kinds = {column.dtype.kind for column in columns}
@@ -540,17 +519,19 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
         y = as_sequence(y)
         if isinstance(self.target_, LabelSets):
             truth, are_there = self._label_sets(X, y)
-            weights = score_weights(sample_weight, truth)
+            weights = targets.score_weights(sample_weight, truth)
             return float(np.average((are_there == truth).all(axis=1), weights=weights))
-        if isinstance(self.target_, Classes):
+        if isinstance(self.target_, targets.Classes):
             truth, chances = self.target_.numbers(y), self.predict_proba(X)
-            require_same_length(chances, truth)
-            weights = score_weights(sample_weight, truth)
+            targets.require_same_length(chances, truth)
+            weights = targets.score_weights(sample_weight, truth)
             return float(np.average(chances.argmax(axis=1) == truth, weights=weights))
         values = self.target_.numbers(y)
         predicted = np.stack([p.argmax(axis=1) for p in self.predict_proba(X)], axis=1)
-        require_same_length(predicted, values)
-        weights = score_weights(sample_weight, values)[:, None] * are_known_values(values)
+        targets.require_same_length(predicted, values)
+        weights = targets.score_weights(sample_weight, values)[:, None] * targets.are_known_values(
+            values
+        )
         return float(np.average(predicted == values, weights=weights))
 
     def f1_scores(self, X: Any, y: Any) -> dict[str, float]:
@@ -563,17 +544,17 @@ class Classifier(ClassifierMixin, SupervisedEstimator):
     def _label_sets(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the true and the predicted indicators ``(N, K)``."""
         truth, chances = self.target_.encode(y), self.predict_proba(X)
-        require_same_length(chances, truth)
+        targets.require_same_length(chances, truth)
         return truth, chances > self.thresholds_
 
 
 class Regressor(RegressorMixin, SupervisedEstimator):
     """A regressor."""
 
-    target_: Numbers
+    target_: targets.Numbers
 
-    def find_target(self, y: Any) -> Numbers:
-        return Numbers.find(y)
+    def find_target(self, y: Any) -> targets.Numbers:
+        return targets.Numbers.find(y)
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = False) -> NDArray[np.float64]: ...
@@ -687,10 +668,10 @@ class Regressor(RegressorMixin, SupervisedEstimator):
         """Return R² of the known numbers, the mean over the targets that have some."""
         check_is_fitted(self)
         truth, predicted = self.target_.encode(as_sequence(y)), self.predict(X)
-        require_same_length(predicted, truth)
+        targets.require_same_length(predicted, truth)
         predicted = predicted.reshape(truth.shape)
-        weights = score_weights(sample_weight, truth)
-        scores, are_known = [], are_known_values(truth)
+        weights = targets.score_weights(sample_weight, truth)
+        scores, are_known = [], targets.are_known_values(truth)
         for k in np.flatnonzero(are_known.any(axis=0)):
             rows = are_known[:, k]
             scores.append(r2_score(truth[rows, k], predicted[rows, k], sample_weight=weights[rows]))

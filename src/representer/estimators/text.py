@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from representer.data.splits import digest_of
-from representer.data.stored import Stored, sampled
 from representer.data.text import (
     FREQUENT,
     Vocabulary,
@@ -26,6 +25,7 @@ from representer.data.text import (
     tokenize,
     tokenize_pieces,
 )
+from representer.data.text.words import Stored, sampled
 from representer.errors import DataError, KindError
 from representer.estimators.explanation import (
     KERNEL,

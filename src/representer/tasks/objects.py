@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from representer.checks import is_missing, measured, parse_number, written_number
 from representer.data.splits import PARTS, TRAINED, Fold, Splits, as_hex
-from representer.data.stored import Stored, most, take
 from representer.data.tables import MISSING, Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
+from representer.data.text.words import Stored, most, take
 from representer.errors import ArgumentError, DataError, say, unit_of
 from representer.estimators.halves import CALIBRATION
 from representer.estimators.label_sets import LabelSets, joined_labels

@@ -23,18 +23,8 @@ from representer.estimators.results import (
     sets_as_classes,
 )
 from representer.options.registry import task_of_run
+from representer.report import page
 from representer.report.metrics import paired_difference
-from representer.report.page import (
-    BESIDE,
-    Column,
-    Predictions,
-    by_target,
-    compared,
-    dependent,
-    figures_by_target,
-    mistakes,
-    worst,
-)
 from representer.report.summary import ACCURACY, RMSE, chance_sentence, standing
 from representer.storage.atomic import from_values
 from representer.storage.run import RunFiles
@@ -114,14 +104,14 @@ class Outcome:
     """A trained model as the results show it."""
 
     name: str  # name of the model
-    predictions: Sequence[Predictions]  # for the test objects, of each target
+    predictions: Sequence[page.Predictions]  # for the test objects, of each target
     training: TrainingResult | None  # result of the network's training; None without a network
     steps_per_epoch: int  # batches of the training objects
     parameters: dict[str, int]  # number of parameters by part, and of ``"all"``
     # kernel and network, see `Estimator.parts_`
     parts: Mapping[str, Part] = field(default_factory=dict)
     # predictions of kernel and network, each by itself, where both predict
-    alone: Mapping[str, Sequence[Predictions]] = field(default_factory=dict)
+    alone: Mapping[str, Sequence[page.Predictions]] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -241,11 +231,11 @@ class FoldResults:
             )
             for name in self.folds[0].parts
         }
-        predictions = [Predictions(self.probabilities.argmax(axis=1), self.probabilities)]
+        predictions = [page.Predictions(self.probabilities.argmax(axis=1), self.probabilities)]
         alone = {}
         for half in self.folds[0].alone:
             _, predicted = joined([(fold.rows, fold.alone[half]) for fold in self.folds])
-            alone[half] = [Predictions(predicted.argmax(axis=1), predicted)]
+            alone[half] = [page.Predictions(predicted.argmax(axis=1), predicted)]
         name = model_name(parts, final.estimator.network_name)
         changed = {"predictions": predictions, "parts": parts, "alone": alone}
         outcome = replace(final.outcome, name=name, **changed)
@@ -286,14 +276,14 @@ def metrics_of(
     about = "Trained with the same settings."
     has_sets = isinstance(data.target, LabelSets)
 
-    def beside(others: Sequence[Predictions]) -> dict[str, Any]:
+    def beside(others: Sequence[page.Predictions]) -> dict[str, Any]:
         """Return how other predictions compare, of all labels together, too."""
-        figures = compared(columns, predictions, others, digests, data.groups)
+        figures = page.compared(columns, predictions, others, digests, data.groups)
         if not has_sets:
             return figures
         pair = right_sets(columns, predictions), right_sets(columns, others)
         rows = np.sort(np.unique(digests, return_index=True)[1])
-        groups = None if data.groups is None else dependent(np.asarray(data.groups)[rows])
+        groups = None if data.groups is None else page.dependent(np.asarray(data.groups)[rows])
         difference = list(paired_difference(pair[0][rows], pair[1][rows], groups))
         sets = figures_of_sets(columns, others, digests) | {"difference": difference}
         return figures | {"sets": sets | {"pairs": len(rows)}}
@@ -304,7 +294,7 @@ def metrics_of(
         "kind": "regression" if data.is_regression else "classification",
         "model": outcome.name,
         "targets": list(data.targets),
-        "test": figures_by_target(columns, predictions, digests, data.groups),
+        "test": page.figures_by_target(columns, predictions, digests, data.groups),
         **({"sets": figures_of_sets(columns, predictions, digests)} if has_sets else {}),
         **_training(training, outcome.steps_per_epoch),
         "seconds": outcome.seconds,
@@ -358,7 +348,9 @@ def kept_sentence(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> list[Predictions]:
+def predictions_of_baseline(
+    baseline: Baseline, columns: Sequence[page.Column]
+) -> list[page.Predictions]:
     """Return the predictions of a baseline for each target."""
     table = baseline.predictions.reshape(len(baseline.predictions), -1)
     result = []
@@ -369,15 +361,15 @@ def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> li
             chances = baseline.probabilities[k] if baseline.probabilities else None
             if chances is None or chances.shape[1] != len(column.classes):
                 chances = np.eye(len(column.classes))[values]
-        result.append(Predictions(values, chances))
+        result.append(page.Predictions(values, chances))
     return result
 
 
 def _targets(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return metrics.json by target; of any number of labels, that of all of them together."""
     if "sets" not in metrics:
-        return by_target(metrics)
-    rows = {key: [row | row["sets"] for row in metrics.get(key, ())] for key in BESIDE}
+        return page.by_target(metrics)
+    rows = {key: [row | row["sets"] for row in metrics.get(key, ())] for key in page.BESIDE}
     return {"all labels right": metrics | rows | {"test": metrics["sets"]}}
 
 
@@ -416,7 +408,7 @@ def summary(metrics: dict[str, Any]) -> str:
 
 def _summary(metrics: dict[str, Any]) -> str:
     rows = [(metrics["model"], metrics["test"], metrics["seconds"])]
-    others = [row for key in BESIDE for row in metrics.get(key, ())]
+    others = [row for key in page.BESIDE for row in metrics.get(key, ())]
     rows += [(row["name"], row, row["seconds"] or 0.0) for row in others]
     width = max(len(name) for name, _, _ in rows)
     if metrics["kind"] == "regression":
@@ -449,7 +441,7 @@ SMALL = 60  # words, or nodes: larger objects are not explained without being as
 
 
 def explained_tests(
-    task: Any, run: Path, estimator: Any, data: Data, predictions: Sequence[Predictions],
+    task: Any, run: Path, estimator: Any, data: Data, predictions: Sequence[page.Predictions],
     largest: float = SMALL,
 ) -> dict[str, Any]:  # fmt: skip
     """Return explanations of test objects for details.json.
@@ -465,8 +457,8 @@ def explained_tests(
     labels = test.columns[0][1]
     if data.is_regression:
         labels = [f"{value:.4g}" for value in column.truth]
-    wrong = mistakes(column, predicted, test.objects, labels, test.numbers)
-    explained = dict(zip(worst(column, predicted), wrong, strict=True))
+    wrong = page.mistakes(column, predicted, test.objects, labels, test.numbers)
+    explained = dict(zip(page.worst(column, predicted), wrong, strict=True))
     for row, mistake in explained.items() if test.names else ():
         mistake["name"] = test.names[row]
     errors = [row for row in explained if sizes[row] <= largest][:EXPLAINED_ERRORS]
@@ -483,7 +475,7 @@ def explained_tests(
 
 
 def typical(
-    column: Column, predictions: Predictions, sizes: Sequence[int], largest: float = SMALL
+    column: page.Column, predictions: page.Predictions, sizes: Sequence[int], largest: float = SMALL
 ) -> list[int]:
     """Return the positions of up to `EXAMPLES` objects of a readable size.
 

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.stored import most, sampled
 from representer.data.tables import Dropped, Grid, LabelMap, read_grid
 from representer.data.tables.columns import name_of, requested, resolve
 from representer.data.tables.files import DETECTION, SMALL
@@ -34,6 +33,7 @@ from representer.data.text import (
     truncation,
 )
 from representer.data.text.table import SWAPPED
+from representer.data.text.words import most, sampled
 from representer.errors import ArgumentError, KindError, MissingExtraError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.explanation import KERNEL, NETWORK

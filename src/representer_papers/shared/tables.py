@@ -30,7 +30,7 @@ from representer.errors import (
     RunFolderError,
     TrainingError,
 )
-from representer.machine import processor
+from representer.machine import limited, processor
 from representer.storage import atomic
 from representer.storage.checkpoint import latest
 from representer.storage.run import RunFolder
@@ -365,14 +365,12 @@ def commit() -> str | None:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run the block on one thread and flush denormal numbers to zero, for tiny networks."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     try:
-        yield
+        with limited(1):
+            yield
     finally:
         torch.set_flush_denormal(False)
-        torch.set_num_threads(before)
 
 
 def _load_and_run(

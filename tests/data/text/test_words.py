@@ -17,7 +17,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from representer.data import stored
 from representer.data.tables import Dropped
 from representer.data.text import (
     Table,
@@ -33,6 +32,7 @@ from representer.data.text import (
     tokenize_pieces,
     truncation,
 )
+from representer.data.text import words as stored
 from representer.data.text.words import WORDS
 from representer.errors import ArgumentError, DataError, ShapeError
 

@@ -1,6 +1,5 @@
 """Documents and labels: reading, tokens, vocabulary, word vectors and batches."""
 
-from representer.data.stored import document_lengths, stored_documents, stored_texts
 from representer.data.text.table import (
     Table,
     assemble,
@@ -20,8 +19,11 @@ from representer.data.text.words import (
     Truncation,
     Vocabulary,
     collate,
+    document_lengths,
     equal_lengths,
     length_buckets,
+    stored_documents,
+    stored_texts,
     tokenize,
     tokenize_pieces,
     truncation,

@@ -14,17 +14,7 @@ from representer.checks import SuggestsArguments, check_integer, is_number
 from representer.errors import ArgumentError, KindError, MissingExtraError, ShapeError
 from representer.functional import green_function
 from representer.functional.activations import Green
-from representer.nn.activation.compaction import (
-    CORNERS,
-    compacted,
-    corners,
-    exact_values,
-    expansion,
-    restart_moments,
-    rounding_error,
-    sampled,
-    squared_norm,
-)
+from representer.nn.activation import compaction
 from representer.nn.layer import check_dense, check_flag, leaf_of_fx
 from representer.ops.common import has_values
 
@@ -189,7 +179,9 @@ def plotted(activation: KernelActivation, span: tuple[float, float], columns: in
     except ImportError as error:
         raise MissingExtraError("plot()", "matplotlib", "train") from error
     grid = torch.linspace(low, high, PLOT_POINTS, dtype=torch.float64)
-    values = exact_values(activation, grid[:, None].expand(-1, activation.num_features)).T
+    values = compaction.exact_values(
+        activation, grid[:, None].expand(-1, activation.num_features)
+    ).T
     steepest = (values.diff(dim=1) / (grid[1] - grid[0])).abs().amax(1).tolist()
     columns = min(columns, activation.num_features)
     rows = -(-activation.num_features // columns)
@@ -401,7 +393,7 @@ class KernelActivation(SuggestsArguments, nn.Module):
         mean, var = rows.mean(0), rows.var(0, correction=0)
         if normalize:
             rows = (rows - mean) / (var + 1e-5).sqrt()  # eps of torch.nn.BatchNorm1d
-        chi, line = expansion(rows.T, targets.T, w.T, smoothness, green, bandwidth)
+        chi, line = compaction.expansion(rows.T, targets.T, w.T, smoothness, green, bandwidth)
         span = min(limits[0], float(rows.min())), max(limits[1], float(rows.max()))
         made = {"device": inputs.device, "dtype": dtype or inputs.dtype}
         size, has_line = (rows.shape[1], len(rows)), green != "gaussian"
@@ -434,7 +426,9 @@ class KernelActivation(SuggestsArguments, nn.Module):
         if norm != "smoothness":
             raise ArgumentError("norm", norm, "'l1' or 'smoothness'")
         options = {"green": self.green, "bandwidth": self.bandwidth, "limits": self.limits}
-        return squared_norm(self.centers, self.coefficients, self.line, **options).sum() / 2
+        return (
+            compaction.squared_norm(self.centers, self.coefficients, self.line, **options).sum() / 2
+        )
 
     def compact(self, tolerance: float = 1e-3) -> float:
         """Drop and merge centers, while f changes by no more than a tolerance.
@@ -457,18 +451,18 @@ class KernelActivation(SuggestsArguments, nn.Module):
         """
         if not tolerance >= 0:
             raise ArgumentError("tolerance", tolerance, "0 or more")
-        places = sampled(self)
-        before = exact_values(self, places)
-        allowed = tolerance + rounding_error(self, places)
+        places = compaction.sampled(self)
+        before = compaction.exact_values(self, places)
+        allowed = tolerance + compaction.rounding_error(self, places)
         old = self.centers.data, self.coefficients.data
-        self._set(*compacted(self, tolerance))
-        change = float((exact_values(self, places) - before).abs().max())
+        self._set(*compaction.compacted(self, tolerance))
+        change = float((compaction.exact_values(self, places) - before).abs().max())
         if change > allowed:
             self._set(*old)
             return 0.0
         for parameter in (self.centers, self.coefficients):
             parameter.grad = None
-            restart_moments(parameter)
+            compaction.restart_moments(parameter)
         return change
 
     def _set(self, centers: Tensor, coefficients: Tensor) -> None:
@@ -483,10 +477,10 @@ class KernelActivation(SuggestsArguments, nn.Module):
         Raises:
             KindError: If g is not ``"abs"`` or ``"relu"``, so f is not piecewise linear.
         """
-        if self.green not in CORNERS:
-            expected = f"one of {', '.join(CORNERS)}, for which f is piecewise linear"
+        if self.green not in compaction.CORNERS:
+            expected = f"one of {', '.join(compaction.CORNERS)}, for which f is piecewise linear"
             raise KindError("green", repr(self.green), expected)
-        return PiecewiseLinear(*corners(self), dim=self.dim)
+        return PiecewiseLinear(*compaction.corners(self), dim=self.dim)
 
     def plot(self, span: tuple[float, float] | None = None, columns: int = 5) -> Figure:
         """Plot the function of every feature, with a dashed frame if its slope exceeds 1.

@@ -30,7 +30,6 @@ from representer.data.tables.columns import remarks
 from representer.data.tables.files import format_of
 from representer.data.tables.reading import kind_of, named_table
 from representer.errors import ArgumentError, DataError, say
-from representer.estimators import SignalClassifier
 from representer.kernels.cross_spectral_kernel import MATRIX, POWER, CrossSpectralKernel
 from representer.options.signal import SignalReading, in_samples
 from representer.options.task import without_data
@@ -136,7 +135,7 @@ def _fold(
 
 DEMO_SOURCE = "synthetic recordings"
 _OF_ARRAYS, _OF_EVENTS = ("signals", "labels"), ("events", "event_start", "event_seconds")
-_READING = (*_OF_ARRAYS, *_OF_EVENTS)
+READING = (*_OF_ARRAYS, *_OF_EVENTS)
 
 
 @dataclass(frozen=True)
@@ -215,7 +214,7 @@ def prepare(config: Any) -> Windows:
     source = DEMO_SOURCE if config.demo else str(config.data)
     refuse_unused(source, config)
     cutting = {"sampling_rate": config.resample, "window_seconds": config.window_seconds}
-    reading = SignalReading(**{name: getattr(config, name) for name in _READING})
+    reading = SignalReading(**{name: getattr(config, name) for name in READING})
     raw = synthetic(config.seed) if config.demo else read_given(source, reading, **cutting)
     made = at_rate(raw, config.resample or raw.sampling_rate, source)
     if config.window_seconds:
@@ -314,48 +313,6 @@ def at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) ->
         return recordings
     say(f"{source}: resampled from {recordings.sampling_rate:g} Hz to {sampling_rate:g} Hz")
     return resampled(recordings, sampling_rate)
-
-
-# Recordings of new data, as a trained model takes them.
-
-
-def read_windows(path: str | Path, *, is_regression: bool, **options: Any) -> Windows:
-    """Return the windows of a file; the options are those of `SignalReading` and `read_given`."""
-    reading = SignalReading(**{name: options.pop(name) for name in _READING})
-    return windows_of(read_given(path, reading, **options), path)
-
-
-def as_trained(estimator: SignalClassifier, form: SignalForm) -> dict[str, Any]:
-    """Return how the recordings of training became windows, for `read_given`."""
-    rate = estimator.sampling_rate_
-    seconds = form.samples / rate
-    return {"sampling_rate": rate, "window_seconds": seconds, "is_whole": form.is_whole}
-
-
-def adapted(estimator: SignalClassifier, form: SignalForm, objects: Windows) -> Windows:
-    """Convert windows to the format of training.
-
-    Channels are reordered and unknown ones dropped; recordings are resampled and longer windows are
-    cut where necessary, with a notice.
-
-    Raises:
-        DataError: If a channel is missing, or windows are too short.
-    """
-    made, path = objects.recordings, objects.source
-    if form.channels:
-        if unknown := [name for name in made.channels if name not in form.channels]:
-            say(f"{path}: the channels {', '.join(unknown)} are unknown to the model and ignored")
-        made = made.in_order(form.channels, file=path)
-    rate = estimator.sampling_rate_
-    uncut = made = at_rate(made, rate, path)
-    if form.samples and made.signals.shape[2] != form.samples:
-        seconds = form.samples / rate
-        made = cut(made, seconds, file=path)
-        say(f"{path}: {len(uncut)} windows of {uncut.seconds:g} s are cut into {len(made)} of "
-            f"{seconds:g} s, as in training")  # fmt: skip
-    if form.is_standardized_by_subject:
-        made = Standardization("subject").apply(made)
-    return windows_of(made, path)
 
 
 # Baselines for signals: logistic regression on the spectra of the windows, and chance.

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from representer.data.signals import Recordings
+from representer.data.signals import Recordings, Standardization, cut
 from representer.data.splits import Fold
 from representer.errors import ArgumentError, DataError, KindError, say
 from representer.estimators import SignalClassifier
@@ -50,16 +50,16 @@ from representer.tasks.results import (
 )
 from representer.tasks.signal.data import (
     DEMO_SOURCE,
+    READING,
     SignalForm,
     Windows,
     accuracy_by_subject,
-    adapted,
-    as_trained,
+    at_rate,
     final_fold,
     is_listed,
     plan,
     prepare,
-    read_windows,
+    read_given,
     refuse_unused,
     spectral_baselines,
     subjects_of,
@@ -360,8 +360,10 @@ class SignalTask(EstimatorTask):
     demo_folder = "signal-demo"
 
     def read(self, path: str | Path, **how: Any) -> Windows:
-        """Read the windows of recordings; see `read_windows`."""
-        return read_windows(path, **how)
+        """Return the windows of a file; options are those of `SignalReading` and `read_given`."""
+        del how["is_regression"]  # windows have classes
+        reading = SignalReading(**{name: how.pop(name) for name in READING})
+        return windows_of(read_given(path, reading, **how), path)
 
     def drift(self, first: str, second: str, options: Any, *more: Any, **how: Any) -> Any:
         """Compare the windows of two files, which every given option of reading concerns."""
@@ -370,12 +372,36 @@ class SignalTask(EstimatorTask):
         return super().drift(first, second, options, *more, **how)
 
     def as_trained(self, estimator: Any, form: SignalForm) -> dict[str, Any]:
-        """Return the channels of the training, and the length of its windows."""
-        return as_trained(estimator, form)
+        """Return how the recordings of training became windows, for `read_given`."""
+        rate = estimator.sampling_rate_
+        seconds = form.samples / rate
+        return {"sampling_rate": rate, "window_seconds": seconds, "is_whole": form.is_whole}
 
     def adapted(self, estimator: Any, form: SignalForm, objects: Windows) -> Windows:
-        """Return windows with the channels, rate and length of the training."""
-        return adapted(estimator, form, objects)
+        """Return windows with the channels, rate and length of the training.
+
+        Channels are reordered and unknown ones dropped; recordings are resampled and longer windows
+        are cut where necessary, with a notice.
+
+        Raises:
+            DataError: If a channel is missing, or windows are too short.
+        """
+        made, path = objects.recordings, objects.source
+        if form.channels:
+            if unknown := [name for name in made.channels if name not in form.channels]:
+                named = ", ".join(unknown)
+                say(f"{path}: the channels {named} are unknown to the model and ignored")
+            made = made.in_order(form.channels, file=path)
+        rate = estimator.sampling_rate_
+        uncut = made = at_rate(made, rate, path)
+        if form.samples and made.signals.shape[2] != form.samples:
+            seconds = form.samples / rate
+            made = cut(made, seconds, file=path)
+            say(f"{path}: {len(uncut)} windows of {uncut.seconds:g} s are cut into {len(made)} of "
+                f"{seconds:g} s, as in training")  # fmt: skip
+        if form.is_standardized_by_subject:
+            made = Standardization("subject").apply(made)
+        return windows_of(made, path)
 
     def _among(self, estimator: Any, windows: Any) -> AbstractContextManager[Any]:
         """Return a context that knows all windows of the subjects of some."""
