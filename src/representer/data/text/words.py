@@ -1,4 +1,4 @@
-"""Words of documents: tokens, the vocabulary, batches, and documents kept in a file."""
+"""Documents as tokens: tokenization, numbering by a vocabulary, truncation, batches, storage."""
 
 from __future__ import annotations
 
