@@ -98,10 +98,6 @@ def aligned(recordings: Recordings) -> Recordings:
     return replace(recordings, signals=signals.astype(np.float32))
 
 
-def _synthetic(_: Path) -> Recordings:
-    return synthetic_recordings(**SYNTHETIC)
-
-
 def _arithmetic(root: Path) -> Recordings:
     """Read windows of two seconds at rest or in mental arithmetic (Zyma et al., Data 2019)."""
     path = root / "eeg_mental_arithmetic" / "eegmat_250hz.npz"
@@ -120,7 +116,7 @@ def _arithmetic(root: Path) -> Recordings:
     )
 
 
-def _alcoholism(root: Path, label: str, names: tuple[str, ...]) -> Recordings:
+def _alcoholism(label: str, names: tuple[str, ...], root: Path) -> Recordings:
     """Read the second after a picture (Zhang et al. 1995), leaving out duplicate trials."""
     path = root / "eeg_uci_alcoholism" / "smni_cmi.npz"
     keys = ("counts", "offset_uv", "uv_per_count", "fs", "channels", "subject", label, "duplicate")
@@ -129,14 +125,6 @@ def _alcoholism(root: Path, label: str, names: tuple[str, ...]) -> Recordings:
     classes = np.asarray(names)[labels.astype(int)]
     kept = ~copied.astype(bool)
     return recordings(signals[kept], classes[kept], subject[kept], rate, channels, file=path)
-
-
-def _group(root: Path) -> Recordings:
-    return _alcoholism(root, "alcoholic", ("control", "alcoholic"))
-
-
-def _condition(root: Path) -> Recordings:
-    return _alcoholism(root, "condition", ("one", "match", "other"))
 
 
 def _arrays(path: Path, keys: tuple[str, ...]) -> list[Any]:
@@ -161,8 +149,16 @@ _GROUP = {**_EEG, "standardize": "window", "valid_fraction": 0.0, "epochs": 40}
 # An evoked response has a fixed sign and a fixed position in time.
 _ANSWER = {**_EEG, "augment": False}
 _PLANTED = {"stride": 10, "lr": 2e-2, "epochs": 30, "patience": 0}
+_group = partial(_alcoholism, "alcoholic", ("control", "alcoholic"))
+_condition = partial(_alcoholism, "condition", ("one", "match", "other"))
 _RECORDED = (
-    SignalSet("synthetic", "synthetic, lags only", _synthetic, _PLANTED, planted=True),
+    SignalSet(
+        "synthetic",
+        "synthetic, lags only",
+        lambda _: synthetic_recordings(**SYNTHETIC),
+        _PLANTED,
+        planted=True,
+    ),
     SignalSet("arithmetic", "mental arithmetic", _arithmetic, _EEG, "subject", RATE),
     SignalSet("alcoholism", "alcoholism, group", _group, _GROUP, "training", RATE),
     SignalSet("condition", "alcoholism, condition", _condition, _ANSWER, "training", RATE),

@@ -90,7 +90,7 @@ def reproduce_texts(
         recipe, "test perplexity", _test, "epochs",
         planned=lambda settings: settings["options"]["epochs"], curve="valid_perplexity",
     )  # fmt: skip
-    folders = locate_texts(request, tuple(variants))
+    folders, lines = locate_texts(request, tuple(variants)), []
     for name, folder in folders.items():
         named = {variant.name: variant for variant in variants[name]}
         settings = partial(_settings, request, named)
@@ -98,8 +98,17 @@ def reproduce_texts(
         runs = tables.runs_of(request, request.out / name, rows, settings)
         train = partial(_train, request.threads)
         tables.run_missing(request, measure, runs, lambda folder=folder: folder, train)
-    shown = {name: variants[name] for name in folders}
-    return write_language_table(request, page, shown, orders)
+    for name in folders:
+        stored = tables.by_seed(request.out / name, "variant")
+        begun = {  # unfinished runs are shown, too
+            row.name: {s: run for s, run in stored.get(row.name, {}).items() if _log(run)}
+            for row in variants[name]
+        }
+        if any(begun.values()):
+            lines += _section(name, variants[name], begun, orders)
+            _draw(request.out / f"{name}.svg", variants[name], begun)
+            lines += ["", f"![Validation perplexity by epoch]({name}.svg)"]
+    return tables.write_page(request, *page, lines)
 
 
 def _settings(
@@ -122,27 +131,6 @@ def _train(threads: int, run: RunFolder, described: dict[str, Any], data: Path) 
 
 
 Runs = dict[str, dict[int, tables.Stored]]
-
-
-def write_language_table(
-    request: Request,
-    page: tuple[str, Sequence[str]],
-    variants: Mapping[str, Sequence[Variant]],
-    orders: Sequence[Sequence[str]],
-) -> Path:
-    """Write ``table.md`` with all runs of the folder, also unfinished ones, and their curves."""
-    lines = []
-    for text, rows in variants.items():
-        stored = tables.by_seed(request.out / text, "variant")
-        runs: Runs = {
-            row.name: {s: run for s, run in stored.get(row.name, {}).items() if _log(run)}
-            for row in rows
-        }
-        if any(runs.values()):
-            lines += _section(text, rows, runs, orders)
-            _draw(request.out / f"{text}.svg", rows, runs)
-            lines += ["", f"![Validation perplexity by epoch]({text}.svg)"]
-    return tables.write_page(request, *page, lines)
 
 
 def _log(run: tables.Stored) -> list[dict[str, Any]]:
