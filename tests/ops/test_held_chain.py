@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from representer.ops import held as module
 from representer.ops.held import HeldChain, before, chain_states
 
 F64 = torch.float64
@@ -33,6 +34,22 @@ def test_the_features_and_all_pairs_of_steps_give_one_kernel(combine, orders):
     assert x.maps().shape[2] == x.width
     assert by_features[0].any()
     assert not by_features[1].any()  # an empty sequence
+
+
+@pytest.mark.parametrize(("order", "most"), [(1, 3), (3, 2)])  # all units at once from order 2 on
+def test_as_many_sequences_are_compared_at_once_as_the_limit_allows(order, most, monkeypatch):
+    monkeypatch.setattr(module, "ENTRIES", 200)  # 5 by 5 pairs of steps, of 4 units
+    x, y, objects, compare = (
+        held("multiply", (order,)),
+        held("multiply", (order,)),
+        [],
+        module.HeldChain._with,
+    )
+    monkeypatch.setattr(
+        module.HeldChain, "_with", lambda c, d: objects.append(d.objects) or compare(c, d)
+    )
+    x.kernels(y)
+    assert max(objects) == most
 
 
 def test_padding_changes_no_state():
