@@ -159,11 +159,13 @@ def main(words: list[str] | None = None) -> None:
         chosen = [dict(zip(("file", "line", "what", "old", "new"), x, strict=True)) for x in rows]
     seen: list[str] = []
     for mistake in chosen:
+        if not options.replay and len(seen) >= options.count:
+            break
         tests = mistake.get("tests", [])
         if options.coverage:
             tests = tests_of(options.coverage, mistake["file"], mistake["line"])
         mistake["tests"] = existing(tests)
-        if mistake["tests"] and (options.replay or len(seen) < options.count):
+        if mistake["tests"]:
             result = run(mistake)
             seen.append(result["seen"])
             print(
