@@ -161,7 +161,8 @@ def main(words: list[str] | None = None) -> None:
     for mistake in chosen:
         if not options.replay and len(seen) >= options.count:
             break
-        tests = mistake.get("tests", [])
+        saw = mistake.get("by", "").removeprefix("FAILED ").split("[")[0]  # runs first
+        tests = [saw] * ("::" in saw) + mistake.get("tests", [])
         if options.coverage:
             tests = tests_of(options.coverage, mistake["file"], mistake["line"])
         mistake["tests"] = existing(tests)
