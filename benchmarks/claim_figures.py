@@ -25,23 +25,14 @@ FEWEST = 3  # seeds that a longer training needs to be preferred to a shorter on
 
 @dataclass(frozen=True)
 class Finding:
-    """Outcome of a claim.
+    """Outcome of a claim."""
 
-    Args:
-        difference: In favor of the claim.
-        half: Half its 95 % interval.
-        count: What it is over: "3 seeds".
-        figures: What was compared.
-        lines: The lines of the runs that were compared; none if the figures are a page's.
-        verdict: Where the interval does not decide it; there is no difference then.
-    """
-
-    difference: float
-    half: float
-    count: str
-    figures: str
-    lines: list[Line] = field(default_factory=list)
-    verdict: str = ""
+    difference: float  # in favor of the claim
+    half: float  # half its 95 % interval
+    count: str  # what it is over: "3 seeds"
+    figures: str  # what was compared
+    lines: list[Line] = field(default_factory=list)  # none if the figures are a page's
+    verdict: str = ""  # where the interval does not decide it; there is no difference then
 
     def cells(self, margin: float = 0.0) -> list[str]:
         """Return verdict, figures, difference and what it is over.
@@ -84,12 +75,6 @@ def row_of(rows: list[Row], name: str) -> Row:
     return rows[[cell.startswith(name) for cell in cells].index(True)]
 
 
-def seeds_of(row: Row) -> dict[str, float]:
-    """Return the figure of each finished seed by the head of its column."""
-    return {head: float(cell) for head, cell in row.items()
-            if head.startswith("seed ") and re.fullmatch(r"[\d.]+", cell)}  # fmt: skip
-
-
 class Lines:
     """The lines of runs, by recipe and variant."""
 
@@ -101,7 +86,6 @@ class Lines:
 
     @classmethod
     def of(cls, folder: Path) -> Lines:
-        """Read the lines of a folder."""
         return cls(read_lines(folder).values())
 
     def seeds(self, recipe: str, *variants: str) -> list[dict[int, Line]]:
@@ -190,7 +174,6 @@ def welch(text: str, heading: str, model: tuple[str, str], other: tuple[str, str
 
 
 def shown(model: float, other: float) -> str:
-    """Return two figures."""
     return f"{model:.4g} and {other:.4g}"
 
 
@@ -342,7 +325,6 @@ _STOPPED = re.compile(r"The command was stopped in its \w+ seed")
 
 
 def runs_of(folder: Path, names: Sequence[str]) -> list[list[str]]:
-    """Return a row of `HEAD` for each page."""
     texts = {name: result_pages.text_of(folder, name) for name in names}
     return [
         [f"[{name}]({result_pages.link_of(folder, name)})", *run_of(text)]

@@ -55,30 +55,20 @@ TABLE_2, TABLE_4 = "L19 Table 2", "L19 Table 4"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper.
-
-    Args:
-        text: What it says.
-        source: Paper and place.
-        page: Name of the page of the runs.
-        find: From the lines, or from the page, to what was found, or to its cells of the table.
-        what: What was trained, where it is not what the paper trains.
-        margin: How far behind still counts as level, where the claim is to be level or ahead.
-        more: Other pages of the runs.
-    """
+    """A claim of a paper."""
 
     text: str
-    source: str
-    page: str
+    source: str  # paper and place
+    page: str  # name of the page of the runs
+    # from the lines, or from the page, to what was found, or to its cells of the table
     find: Callable[[Lines], Finding] | Callable[[str], list[str] | Finding]
-    what: str
-    margin: float = 0.0
-    more: tuple[str, ...] = ()
+    what: str  # what was trained, where it is not what the paper trains
+    margin: float = 0.0  # how far behind still counts as level, where that is the claim
+    more: tuple[str, ...] = ()  # other pages of the runs
     from_page: bool = False
 
     @property
     def pages(self) -> tuple[str, ...]:
-        """All pages of the runs."""
         return (self.page, *self.more)
 
 
@@ -240,7 +230,6 @@ CLAIMS = (
 
 
 def main() -> None:
-    """Judge the claims and write the page."""
     chosen = options("Judge the claims of the papers.")
     head = ["claim", "source", "verdict", "figures", "difference", "over", "page", "share", "hours",
             "machine", "commit", "what"]  # fmt: skip
@@ -252,7 +241,6 @@ def main() -> None:
 
 
 def judged(folder: Path) -> list[list[str]]:
-    """Return a row for each claim."""
     rows, lines = [], Lines.of(folder / "runs")
     for claim in CLAIMS:
         text = result_pages.text_of(folder, claim.page)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
 from torch_geometric.data import Data
 from tqdm import tqdm
 
@@ -50,13 +51,11 @@ def chains(lines: Sequence[str]) -> list[Data]:
 
 def words_alone(texts: Sequence[str]) -> np.ndarray:
     """Return the Gram matrix of word counts, each of length 1."""
-    names = {word: i for i, word in enumerate(sorted({w for t in texts for w in t.split()}))}
-    counts = np.zeros((len(texts), len(names)))
-    for row, text in enumerate(texts):
-        for word in text.split():
-            counts[row, names[word]] += 1
-    counts /= np.linalg.norm(counts, axis=1, keepdims=True)
-    return counts @ counts.T
+    counts = TfidfVectorizer(
+        tokenizer=str.split, token_pattern=None, lowercase=False, use_idf=False
+    )
+    values = counts.fit_transform(texts).toarray()
+    return values @ values.T
 
 
 def ngrams(texts: Sequence[str]) -> np.ndarray:

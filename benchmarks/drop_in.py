@@ -116,7 +116,6 @@ class ReadOut(nn.Module):
         self.layer, self.head = layer(features, UNITS), nn.Linear(UNITS, problem.classes or 1)
 
     def forward(self, graphs: tuple[Any, ...]) -> Tensor:
-        """Return the outputs of joined graphs."""
         x, edge_index, batch, size = graphs
         return self.head(self.layer(x, edge_index, batch=batch, batch_size=size))
 
@@ -219,7 +218,6 @@ def sections(runs: Sequence[Run]) -> list[str]:
 
 @lru_cache(maxsize=1)  # the layers of a problem follow each other
 def examples(problem: Problem, seed: int) -> tuple[Examples, Examples]:
-    """Return training and test examples."""
     return problem.draw(torch.Generator().manual_seed(seed))
 
 

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,15 +20,10 @@ TRAIN, TEST = 6000, 2000
 
 @dataclass(frozen=True)
 class Examples:
-    """Inputs and targets.
+    """Inputs and targets."""
 
-    Attributes:
-        inputs: A tensor with one row per example, or a list of graphs ``(x, edge_index)``.
-        targets: Classes, int64, or numbers ``(N,)``.
-    """
-
-    inputs: Any
-    targets: Tensor
+    inputs: Any  # a tensor with one row per example, or a list of graphs ``(x, edge_index)``
+    targets: Tensor  # classes, int64, or numbers ``(N,)``
 
     def rows(self, chosen: Tensor) -> tuple[Any, Tensor]:
         """Return some of the examples; graphs are joined to ``(x, edge_index, batch, size)``."""
@@ -44,23 +40,14 @@ class Examples:
 
 @dataclass(frozen=True)
 class Problem:
-    """A task with its data.
-
-    Attributes:
-        title: In the table.
-        steps: Optimization steps.
-        draw: Returns training and test examples.
-        classes: Number of classes; None for a regression.
-        vocabulary: Number of tokens; None for features.
-        mean: Read the mean over time instead of the last output.
-    """
+    """A task with its data."""
 
     title: str
-    steps: int
-    draw: Callable[[torch.Generator], tuple[Examples, Examples]]
-    classes: int | None = None
-    vocabulary: int | None = None
-    mean: bool = False
+    steps: int  # of optimization
+    draw: Callable[[torch.Generator], tuple[Examples, Examples]]  # for training and for the test
+    classes: int | None = None  # None for a regression
+    vocabulary: int | None = None  # None for features
+    mean: bool = False  # read the mean over time instead of the last output
 
 
 def drawn(
@@ -178,31 +165,37 @@ def _random_graph(g: torch.Generator) -> tuple[Tensor, Tensor]:
     return torch.randint(0, 3, (size,), generator=g), _both_ways(edges)
 
 
-def pairs(n: int, g: torch.Generator) -> Examples:
-    """Return random graphs; the target is the number of edges between the first two kinds."""
+def random_graphs(
+    n: int, g: torch.Generator, count: Callable[[Tensor, Tensor], Tensor]
+) -> Examples:  # fmt: skip
+    """Return random graphs, and what is counted from the kinds of their nodes and their edges."""
     graphs, counts = [], []
     for _ in range(n):
         kinds, edges = _random_graph(g)
         graphs.append((torch.eye(3)[kinds], edges))
-        counts.append(int(((kinds[edges[0]] == 0) & (kinds[edges[1]] == 1)).sum()))
+        counts.append(int(count(kinds, edges).sum()))
     return Examples(graphs, torch.tensor(counts, dtype=torch.float32))
 
 
-def between(n: int, g: torch.Generator) -> Examples:
-    """Return random graphs; the target is the number of nodes next to the first two kinds."""
-    graphs, counts = [], []
-    for _ in range(n):
-        kinds, edges = _random_graph(g)
-        near = torch.zeros(len(kinds), 3).index_add(0, edges[1], torch.eye(3)[kinds][edges[0]])
-        graphs.append((torch.eye(3)[kinds], edges))
-        counts.append(int(((near[:, 0] > 0) & (near[:, 1] > 0)).sum()))
-    return Examples(graphs, torch.tensor(counts, dtype=torch.float32))
+def is_pair(kinds: Tensor, edges: Tensor) -> Tensor:
+    """Return the edges between the first two kinds."""
+    return (kinds[edges[0]] == 0) & (kinds[edges[1]] == 1)
+
+
+def is_between(kinds: Tensor, edges: Tensor) -> Tensor:
+    """Return the nodes next to the first two kinds."""
+    near = torch.zeros(len(kinds), 3).index_add(0, edges[1], torch.eye(3)[kinds][edges[0]])
+    return (near[:, 0] > 0) & (near[:, 1] > 0)
 
 
 GRAPHS = {
     "rings": Problem("ring or chain", 300, drawn(rings, 2000, 1000), 2),
-    "pairs": Problem("edges between two kinds", 500, drawn(pairs, 2000, 1000)),
-    "between": Problem("nodes next to two kinds", 500, drawn(between, 2000, 1000)),
+    "pairs": Problem(
+        "edges between two kinds", 500, drawn(partial(random_graphs, count=is_pair), 2000, 1000)
+    ),
+    "between": Problem(
+        "nodes next to two kinds", 500, drawn(partial(random_graphs, count=is_between), 2000, 1000)
+    ),
 }
 
 

@@ -1,8 +1,7 @@
 r"""Layers with a learned function on every edge: time, memory, formulas and accuracy.
 
     python benchmarks/edges.py --only speed --out docs/results/edges-speed.md
-    python benchmarks/edges.py --only formulas bounds conversions \
-        --out docs/results/edges-formulas.md
+    python benchmarks/edges.py --only formulas --out docs/results/edges-formulas.md
     python benchmarks/edges.py --only classes --out docs/results/edges.md
     python benchmarks/edges.py --only regression --out docs/results/edges-table.md
 
@@ -13,7 +12,6 @@ efficient-kan computes them) and Gaussians (as FastKAN) are written from their f
 from __future__ import annotations
 
 import argparse
-import copy
 import time
 from collections.abc import Callable
 from functools import partial
@@ -35,7 +33,6 @@ from torch import Tensor, nn
 from learned_activations import SplineLayer, digits, train
 from report import mean_of, options, table, write_page
 from representer import nn as rnn
-from representer.nn.activation.kernel_dag import b_splines
 from timing import Candidate, interleave
 
 ABOUT = """\
@@ -83,7 +80,6 @@ def layers(width: int, count: int) -> dict[str, nn.Module]:
 
 
 def both_ways(layer: nn.Module, x: Tensor, grad: Tensor) -> None:
-    """Run forward and backward."""
     layer(x).backward(grad)
 
 
@@ -104,7 +100,6 @@ def kept_bytes(layer: nn.Module, x: Tensor) -> int:
 
 
 def speed(repeats: int) -> str:
-    """Return the table of times and memory."""
     names = list(layers(2, 5))[1:]
     body = []
     for width, count, rows in product(WIDTHS, CENTERS, ROWS):
@@ -198,7 +193,6 @@ def fitted(inputs: int, hidden: list[int], function: Callable[[Tensor], Tensor])
 
 
 def formulas() -> str:
-    """Return the table of formulas."""
     body = [[name, *fitted(*settings)] for name, settings in FORMULAS.items()]
     head = ["formula", "network", "networks drawn", "K", "RMSE on 2,000 other points", "s"]
     return (
@@ -207,59 +201,6 @@ def formulas() -> str:
         f"a fifth of the deviation, {STARTS} at most; the best one is refined until it is at most "
         "1e-3. Before each fit the centers move to quantiles of the inputs of their layer.\n\n"
         + table(head, body, 1)
-    )
-
-
-def bounds() -> str:
-    """Return the table of a search for points beyond the certified bounds."""
-    body = []
-    for green in ("abs", "relu", "cubic", "gaussian"):
-        torch.manual_seed(0)
-        layer = rnn.KernelLinear(4, 3, green=green, dtype=torch.float64)
-        pruned = copy.deepcopy(layer)
-        bound = pruned.prune(0.5)
-        (below, above), (low, high) = layer.ranges(), layer.limits
-        beyond, change = -torch.inf, torch.zeros(3)
-        with torch.no_grad():
-            for _ in range(10):
-                x = torch.rand(100_000, 4, dtype=torch.float64) * (high - low) + low
-                f = layer.contributions(x)
-                beyond = max(beyond, float(torch.maximum(below - f, f - above).max()))
-                change = torch.maximum(change, (pruned(x) - layer(x)).abs().amax(0))
-        dropped = int((pruned.coefficients == 0).all(-1).sum())
-        share = float((change / bound)[bound > 0].max())
-        body.append([green, f"{beyond:.1e}", dropped, f"{float(bound.max()):.3f}", f"{share:.2f}"])
-    head = ["g", "farthest beyond a range", "constants of 12", "bound", "largest change / bound"]
-    return (
-        "## Bounds\n\nA layer of 4 inputs and 3 outputs; ranges of its functions, and the bound of "
-        "`prune(0.5)`, at 1,000,000 random points of the limits. Below 0: no point is "
-        "beyond.\n\n" + table(head, body)
-    )
-
-
-def conversions() -> str:
-    """Return the table of errors of converted splines."""
-    body = []
-    for degree, dtype in product((1, 2, 3), (torch.float64, torch.float32)):
-        torch.manual_seed(degree)
-        grid = torch.linspace(-2, 2, 6 + 2 * degree, dtype=torch.float64).repeat(3, 1)
-        grid = grid[:, :1] + torch.arange(grid.shape[1]) * (grid[:, 1:2] - grid[:, :1])
-        splines = torch.randn(2, 3, 5 + degree, dtype=torch.float64)
-        state = {"grid": grid, "base_weight": torch.zeros(2, 3), "spline_weight": splines}
-        state = {name: value.to(dtype) for name, value in state.items()}
-        network = rnn.KAN.from_efficient_kan(state)
-        inner = grid[0, degree], grid[0, -degree - 1]
-        x = torch.rand(100_000, 3, dtype=torch.float64) * (inner[1] - inner[0]) + inner[0]
-        values = b_splines(x.T, state["grid"].double(), degree)
-        exact = torch.einsum("ips,jis->pj", values, state["spline_weight"].double())
-        with torch.no_grad():
-            error = float((network(x.to(dtype)).double() - exact).abs().max())
-        stated = max(layer.conversion_error for layer in network.layers)
-        body.append([degree, str(dtype).removeprefix("torch."), f"{error:.1e}", f"{stated:.1e}"])
-    head = ["degree", "dtype", "largest error of an output", "`conversion_error`"]
-    return (
-        "## Conversions\n\nSplines of efficient-kan on an even grid, 3 inputs and 2 outputs, "
-        "coefficients from a normal distribution, at 100,000 points.\n\n" + table(head, body, 2)
     )
 
 
@@ -286,7 +227,6 @@ MODELS: dict[str, Callable[[int, int], nn.Module]] = {
 
 
 def classes(seeds: int) -> str:
-    """Return the table of accuracies."""
     body = []
     for name, make in MODELS.items():
         row = [name]
@@ -351,14 +291,13 @@ def regression() -> str:
 
 PARTS: dict[str, Callable[[argparse.Namespace], str]] = {
     "speed": lambda chosen: speed(chosen.repeats),
-    "formulas": lambda _: formulas(), "bounds": lambda _: bounds(),
-    "conversions": lambda _: conversions(), "classes": lambda chosen: classes(chosen.seeds),
+    "formulas": lambda _: formulas(), "classes": lambda chosen: classes(chosen.seeds),
     "regression": lambda _: regression(),
 }  # fmt: skip
 TITLES = {
     "speed": "Time and memory of functions on every edge",
     "regression": "Functions on every edge for a regression table",
-    "formulas": "Formulas, bounds and conversions of functions on every edge",
+    "formulas": "Formulas by functions on every edge",
 }
 
 

@@ -181,7 +181,6 @@ def figures_of(tested: Sequence[tuple[float, float]], seconds: float) -> list[fl
 
 
 def main() -> None:
-    """Measure and write the page."""
     chosen = options(__doc__ or "", data=(Path, "folder of the sets"),
                      sets=(",".join(NAMES), "some of them"), pyriemann={"metavar": "PYTHON"},
                      is_kept=True)  # fmt: skip

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from report import options, table, write_page
@@ -122,19 +123,9 @@ def main() -> None:
     import onnxruntime
 
     packages = {"onnxruntime": onnxruntime.__version__}
-    parts = page(differences, times, count, scores)
-    write_page(chosen, "Export", ABOUT, *parts, packages=packages)
-
-
-def page(
-    differences: list[list[str]],
-    times: list[list[str]],
-    count: int,
-    scores: list[list[str]],
-) -> list[str]:
-    """Return the sections."""
-    sizes = [f"{s} {size}" for s in ("torch.export", "ONNX", "8 bits") for size in SHOWN]
-    return [
+    sizes = [f"{s} {size}" for s in FORMS_OF_LAYERS for size in SHOWN]
+    write_page(
+        chosen, "Export", ABOUT,
         f"## Layers\n\n{INPUTS} inputs, {UNITS} units; columns are steps × sequences, of graph "
         "layers nodes × graphs. A stride multiplies the steps.",
         table(["layer", *sizes], differences),
@@ -149,12 +140,12 @@ def page(
         f"which two tokens are swapped; the accuracy in % on {count // 5:,} others, of kernel "
         "machine and network together and of the network alone, and the points that weights of 8 "
         "bits lose.",
-        table(["part", "torch", "ONNX", "8 bits", "lost"], scores),
-    ]
+        table(["part", "torch", "ONNX", "8 bits", "lost"], scores), packages=packages,
+    )  # fmt: skip
 
 
 SHOWN = ("2 × 5", "11 × 2", "40 × 4")
-FORMS = ("torch", "ONNX", "8 bits")
+FORMS, FORMS_OF_LAYERS = ("torch", "ONNX", "8 bits"), ("torch.export", "ONNX", "8 bits")
 
 
 def layer_row(name: str, build: Callable[[], torch.nn.Module], folder: Path) -> list[str]:
@@ -200,23 +191,22 @@ def milliseconds(described: Interface, run: Callable[..., Any], batch: int) -> f
 def run_rows(folder: Path, count: int) -> list[list[str]]:
     """Train a classifier of lines of code, export it, and return accuracies."""
     lines = code_lines()
-    texts, labels = lines.texts[:count], lines.labels[:count]
-    held_out = set(range(0, count, 5))
-    train = [i for i in range(count) if i not in held_out]
+    rows = np.arange(count)
+    X, y, tested, truth = (
+        [of[i] for i in chosen] for chosen in (rows[rows % 5 > 0], rows[::5])
+        for of in (lines.texts, lines.labels)
+    )  # fmt: skip
     model = TextClassifier(
         tokenizer="blanks", filter_length=2, hidden_size=64, embedding_size=64, lr=5e-3,
         batch_size=64, epochs=5, min_count=3, max_length=25, random_state=0, verbose=0,
     )  # fmt: skip
-    model.fit([texts[i] for i in train], [labels[i] for i in train])
+    model.fit(X, y)
     run = export.export_run(model, folder / "run", int8=True)
-    X, y = [texts[i] for i in sorted(held_out)], [labels[i] for i in sorted(held_out)]
-    rows = []
-    for half, result in export.scores(model, run, X, y).items():
+    cells = []
+    for half, result in export.scores(model, run, tested, truth).items():
         percent = [100 * value for value in result.values()]
-        rows.append(
-            [half, *(f"{value:.2f}" for value in percent), f"{percent[0] - percent[2]:.2f}"]
-        )
-    return rows
+        cells.append([half, *(f"{each:.2f}" for each in (*percent, percent[0] - percent[2]))])
+    return cells
 
 
 if __name__ == "__main__":

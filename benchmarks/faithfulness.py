@@ -7,7 +7,6 @@ takes about two minutes of CPU time on one thread. DIR holds the sets of `own_da
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +23,7 @@ from report import options, table, write_page
 from representer.data.text import tokenize
 from representer.estimators import TextClassifier
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
+from timing import cpu
 
 SETS = {"sst-binary": "SST, two classes", "yahoo": "Yahoo! Answers", "ag-news": "AG News"}
 MODELS = KERNEL, NETWORK, BOTH
@@ -57,7 +57,7 @@ Scores = Callable[[list[list[str]]], NDArray[np.float64]]
 
 def texts_of(name: str, data: Path, train: int, count: int, words: int) -> tuple[Any, ...]:
     """Return training texts and labels, and the words of test texts."""
-    _, sources = own_data._texts(name, data)
+    _, sources = own_data.text_sources(name, data)
     rng, drawn = np.random.default_rng(0), {}
     for part, size in (("all", train), ("test", 4 * count)):
         rows = rng.permutation(len(sources[part]))[:size]
@@ -78,7 +78,6 @@ def score_of(model: Any, output: int) -> Scores:
 
 
 def without(words: list[str], mask: NDArray[np.bool_]) -> list[str]:
-    """Return the words where a mask is true."""
     return [word for word, is_kept in zip(words, mask, strict=True) if is_kept]
 
 
@@ -164,7 +163,7 @@ def measured(model: Any, texts: list[list[str]], *, has_gradients: bool) -> dict
         values = scores([words, *(without(words, mask) for mask in kept)])
         effects = values[0] - values[1:]
         methods: dict[str, Callable[[], Any]] = {
-            "exact": lambda words=words: exact(model, words),
+            "exact": partial(exact, model, words),
             "LIME": partial(lime, words, scores, rng),
             "SHAP": partial(shap, words, scores, rng),
         }
@@ -172,9 +171,7 @@ def measured(model: Any, texts: list[list[str]], *, has_gradients: bool) -> dict
             methods["integrated gradients"] = partial(gradients, words, model, output)
         empty = float(scores([[]])[0])
         for name, method in methods.items():
-            started = time.process_time()
-            found = method()
-            seconds = time.process_time() - started
+            found, seconds = cpu(method)
             parts, rest = found if isinstance(found, tuple) else (found, np.nan)
             if name == "SHAP":
                 rest = abs(values[0] - empty - parts.sum())
@@ -188,7 +185,6 @@ def measured(model: Any, texts: list[list[str]], *, has_gradients: bool) -> dict
 
 
 def cells(values: NDArray[np.float64]) -> list[str]:
-    """Return the cells of a method."""
     half = 1.96 * values.std(0, ddof=1) / len(values) ** 0.5
     mean = values.mean(0)
     shown = [f"{mean[k]:.3f} ± {half[k]:.3f}" if np.isfinite(mean[k]) else "–" for k in (0, 1)]
@@ -197,7 +193,6 @@ def cells(values: NDArray[np.float64]) -> list[str]:
 
 
 def main() -> None:
-    """Write the page."""
     chosen = options(
         "Compare explanations of texts.", data=(Path, "folder with the data sets"),
         train=(1500, "training texts of a set"), count=(40, "explained texts of a set"),

@@ -40,27 +40,17 @@ Every picture is drawn from a real run by the command below it. `{COMMAND}` draw
 
 @dataclass(frozen=True)
 class Entry:
-    """A picture of the gallery.
+    """A picture of the gallery."""
 
-    Args:
-        group: Heading above it.
-        name: Of the function that draws it, or its file below docs.
-        title: Its title.
-        shows: What it shows, one sentence.
-        link: Page with more, below docs.
-        command: What drew it; that of the gallery if left out.
-    """
-
-    group: str
-    name: str
+    group: str  # heading above it
+    name: str  # of the function that draws it, or its file below docs
     title: str
-    shows: str
-    link: str
-    command: str = ""
+    shows: str  # one sentence
+    link: str  # page with more, below docs
+    command: str = ""  # what drew it; that of the gallery if left out
 
     @property
     def file(self) -> str:
-        """Return the path of the picture below docs."""
         return self.name if self.command else f"assets/gallery/{self.name}.svg"
 
     def markdown(self) -> str:
@@ -100,7 +90,6 @@ def draw(name: str, folder: Path) -> Path:
 
 
 def text() -> str:
-    """Return the page."""
     drawn = sum(not entry.command for entry in entries())
     parts = [ABOUT.format(count=drawn)]
     for group, members in groupby(entries(), lambda entry: entry.group):
@@ -110,7 +99,6 @@ def text() -> str:
 
 
 def main() -> None:
-    """Draw the pictures and write the page."""
     parser = argparse.ArgumentParser(description="Draw the gallery.")
     parser.add_argument("--only", help="names of pictures, separated by commas; default: all")
     chosen = parser.parse_args()

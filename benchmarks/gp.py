@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import csv
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
 )
 from representer.nn import WLKernelNN
+from timing import cpu, descend
 
 try:
     import grakel
@@ -76,7 +75,6 @@ class Network(nn.Module):
         self.norm = nn.BatchNorm1d(32, affine=False)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the features of some rows."""
         x, edges, attributes, batch, count = self.collate([self.graphs[int(i)] for i in rows])
         return self.norm(self.layer(x, edges, attributes, batch=batch, batch_size=count))
 
@@ -116,7 +114,6 @@ class GraKeL(Kernel):
         return grakel.WeisfeilerLehman(n_iter=5, normalize=True).fit_transform(graphs)
 
     def diag(self, X: Any) -> np.ndarray:
-        """Return ones."""
         return np.ones(len(X))
 
 
@@ -139,7 +136,6 @@ class Tabled(nn.Module):
         self.register_buffer("values", values)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return some rows."""
         return self.values[rows[:, 0].long()]
 
 
@@ -161,19 +157,8 @@ ROWS: dict[str, Callable[[list[str]], tuple[Any, nn.Module | None]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Scores:
-    """The test scores of one split."""
-
-    rmse: float
-    coverage: float
-    loss: float
-    seconds: float
-
-
-def scores(make: Any, smiles: list[str], y: np.ndarray, seed: int) -> Scores:
-    """Train on a random four fifths, and test on the rest."""
-    started = time.process_time()
+def scores(make: Any, smiles: list[str], y: np.ndarray, seed: int) -> tuple[float, float, float]:
+    """Train on a random four fifths; return RMSE, coverage and log loss of the rest."""
     torch.manual_seed(seed)
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(y)))
     train, test = order[: -len(y) // 5], order[-len(y) // 5 :]
@@ -187,20 +172,14 @@ def scores(make: Any, smiles: list[str], y: np.ndarray, seed: int) -> Scores:
     optimizer = torch.optim.Adam(process.parameters(), rate)
     process.train()
     for _ in range(steps):
-        optimizer.zero_grad()
-        (-objective(process(rows[: len(train)]), values[train])).backward()
-        optimizer.step()
+        descend(optimizer, lambda: -objective(process(rows[: len(train)]), values[train]))
     process.eval()
     with torch.no_grad():
         result = process.likelihood(process(rows[len(train) :]))
     error, variance = (result.mean - values[test]), result.variance
     loss = 0.5 * (error.square() / variance + (2 * np.pi * variance).log()) + np.log(scale)
-    return Scores(
-        float(scale * error.square().mean().sqrt()),
-        100 * float((error.abs() <= Z * variance.sqrt()).double().mean()),
-        float(loss.mean()),
-        time.process_time() - started,
-    )
+    coverage = 100 * float((error.abs() <= Z * variance.sqrt()).double().mean())
+    return float(scale * error.square().mean().sqrt()), coverage, float(loss.mean())
 
 
 def main() -> None:
@@ -214,21 +193,19 @@ def main() -> None:
         entries = [*csv.DictReader(file)][: chosen.limit]
     smiles = [entry[chosen.smiles] for entry in entries]
     y = np.array([float(entry[chosen.target]) for entry in entries])
-    rows, first = [], []
+    rows, first = [], None
     for name, make in tqdm(ROWS.items()):
         if make in (tanimoto, of_grakel) and grakel is None:
             rows.append([name, *["not run: not installed"] * 5])
             continue
-        result = [scores(make, smiles, y, seed) for seed in range(chosen.splits)]
-        errors = [item.rmse for item in result]
-        first = first or errors
-        differences = [a - b for a, b in zip(errors, first, strict=True)]
+        result = [cpu(scores, make, smiles, y, seed) for seed in range(chosen.splits)]
+        errors, coverage, loss = np.array([figures for figures, _ in result]).T
+        first = errors if first is None else first
         rows.append([
             name, mean_of(errors, 3),
-            "–" if make is subtrees else mean_of(differences, 3),
-            mean_of([item.coverage for item in result], 1),
-            mean_of([item.loss for item in result], 3),
-            f"{np.median([item.seconds for item in result]):.0f}",
+            "–" if make is subtrees else mean_of(errors - first, 3),
+            mean_of(coverage, 1), mean_of(loss, 3),
+            f"{np.median([seconds for _, seconds in result]):.0f}",
         ])  # fmt: skip
         print(rows[-1], file=sys.stderr)
     write_page(

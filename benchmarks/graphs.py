@@ -11,13 +11,13 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINEConv, global_add_pool
 
@@ -26,7 +26,7 @@ from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
 from representer.nn import WLKernelNN
 from representer.nn.graph.walks import NeighborSum
 from representer.ops import walk_aggregate
-from timing import Candidate, interleave
+from timing import Candidate, descend, interleave
 
 OURS, SCATTER = "ops.walk_aggregate", "PyG, scatter"
 TOLERANCE = 1e-4  # of the largest entry, float32
@@ -62,8 +62,7 @@ class Scatter(NeighborSum):
         return self.propagate(edge_index, nodes=nodes, **tensors)
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """One table: what was timed, and over which its times are divided."""
 
     title: str
@@ -171,10 +170,9 @@ def epochs() -> Section:
 
         def run() -> None:
             for b in batches:
-                h = net(b.x, b.edge_index, b.edge_attr, b.batch, b.num_graphs)
-                optimizer.zero_grad()
-                nn.functional.mse_loss(model[1](h)[:, 0], b.y).backward()
-                optimizer.step()
+                descend(optimizer, lambda b=b: mse_loss(
+                    model[1](net(b.x, b.edge_index, b.edge_attr, b.batch, b.num_graphs))[:, 0], b.y
+                ))  # fmt: skip
 
         return run
 
@@ -202,34 +200,29 @@ def grams(count: int) -> list[Section]:
         Candidate("kernels.RandomWalkKernel(3), labels", lambda: walks(words)),
         Candidate("kernels.RandomWalkKernel(3), 6 real features", lambda: features(real)),
     ]
-    baseline = runs[0].name
-    if importlib.util.find_spec("grakel"):
-        import grakel
+    title = "Gram of 200 graphs, 25 nodes, 6 labels"
+    if not importlib.util.find_spec("grakel"):
+        return [Section(title, runs, runs[0].name)]
+    import grakel
 
-        theirs = list(grakel.graph_from_networkx(named, node_labels_tag="x"))
+    theirs = list(grakel.graph_from_networkx(named, node_labels_tag="x"))
 
-        def grakel_wl() -> np.ndarray:
-            base = grakel.VertexHistogram
-            return grakel.WeisfeilerLehman(n_iter=4, base_graph_kernel=base).fit_transform(theirs)
+    def grakel_wl() -> np.ndarray:
+        base = grakel.VertexHistogram
+        return grakel.WeisfeilerLehman(n_iter=4, base_graph_kernel=base).fit_transform(theirs)
 
-        if not np.array_equal(grakel_wl(), subtree(words)):
-            raise SystemExit("GraKeL's Weisfeiler-Lehman kernel differs; nothing is timed")
-        baseline = "GraKeL WeisfeilerLehman(n_iter=4)"
-        runs.append(Candidate(baseline, grakel_wl))
-        few = theirs[:count]
+    def grakel_walks() -> np.ndarray:
+        return grakel.RandomWalkLabeled(p=2, kernel_type="geometric").fit_transform(theirs[:count])
 
-        def grakel_walks() -> np.ndarray:
-            return grakel.RandomWalkLabeled(p=2, kernel_type="geometric").fit_transform(few)
-
-        runs.append(
-            Candidate(f"GraKeL RandomWalkLabeled(p=2), the first {len(few)}", grakel_walks, True)
-        )
-        ours = Candidate(f"kernels.RandomWalkKernel(3), the first {len(few)}",
-                         lambda: walks(words[: len(few)]))  # fmt: skip
-        labeled = Section("Labeled walks of three nodes, few graphs", [ours, runs.pop()], "")
-        labeled = Section(labeled.title, labeled.candidates, labeled.candidates[1].name)
-        return [Section("Gram of 200 graphs, 25 nodes, 6 labels", runs, baseline), labeled]
-    return [Section("Gram of 200 graphs, 25 nodes, 6 labels", runs, baseline)]
+    if not np.array_equal(grakel_wl(), subtree(words)):
+        raise SystemExit("GraKeL's Weisfeiler-Lehman kernel differs; nothing is timed")
+    baseline = "GraKeL WeisfeilerLehman(n_iter=4)"
+    other = f"GraKeL RandomWalkLabeled(p=2), the first {count}"
+    few = [Candidate(f"kernels.RandomWalkKernel(3), the first {count}",
+                     lambda: walks(words[:count])),
+           Candidate(other, grakel_walks, True)]  # fmt: skip
+    return [Section(title, [*runs, Candidate(baseline, grakel_wl)], baseline),
+            Section("Labeled walks of three nodes, few graphs", few, other)]  # fmt: skip
 
 
 def main() -> None:

@@ -94,7 +94,6 @@ def read(data: Path, name: str) -> tuple[Part, tuple[int, ...]]:
 
 
 def fold_of(data: Path, splits: Path, name: str, number: int) -> Fold:
-    """Return an outer fold."""
     (graphs, labels), folds = read(data, name)
     if name in FILES:
         path = sorted(splits.rglob(f"{FILES[name]}_splits.json"))[-1]  # with degrees, of two
@@ -164,7 +163,6 @@ class Gin(nn.Module):
         self.outputs = nn.ModuleList(nn.Linear(width, classes) for _ in range(layers + 1))
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, count: int) -> Tensor:
-        """Return the logits of each graph."""
         from torch_geometric.nn import global_add_pool
 
         h = self.first(x)
@@ -250,7 +248,6 @@ def gaps(first: dict[int, float], second: dict[int, float]) -> list[float]:
 
 
 def page(found: dict[str, Figures], ablation: Figures) -> list[str]:
-    """Return the tables."""
     rows, apart = [], []
     for name, own in found.items():
         by_fold = {one: column(own, one) for one in COLUMNS}
@@ -298,7 +295,6 @@ def seconds(own: dict[int, dict[str, float]]) -> str:
 
 
 def main() -> None:
-    """Fit what is missing, and write the page."""
     chosen = options(
         __doc__ or "", data=(Path, "folder of the sets"), splits=(Path, "folder of the splits"),
         sets=("MUTAG,PROTEINS,IMDB-BINARY,NCI1", "names"), runs=(",".join(RUNS), "fits to add"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -14,6 +13,7 @@ import numpy as np
 from report import table
 from representer.estimators import SequenceClassifier, SeriesClassifier
 from representer.kernels.convolution_kernel import ConvolutionKernel
+from timing import cpu
 
 ABOUT = """\
 Each line of figures is that of a new process; memory is its peak above that of the libraries. The
@@ -32,21 +32,17 @@ def drawn(count: int, steps: int) -> tuple[list[str], np.ndarray]:
 
 
 def fit_sequences(count: int, steps: int) -> None:
-    """Train the kernel half of a classifier of DNA."""
-    SequenceClassifier(answer="kernel", random_state=0, verbose=0, n_jobs=1).fit(
-        *drawn(count, steps)
-    )
+    model = SequenceClassifier(answer="kernel", random_state=0, verbose=0, n_jobs=1)
+    model.fit(*drawn(count, steps))
 
 
 def fit_series(count: int, steps: int) -> None:
-    """Train the kernel half of a classifier of series, with 1,000 features."""
     X = np.random.default_rng(0).normal(size=(count, steps))
     model = SeriesClassifier(num_features=1000, random_state=0, verbose=0, n_jobs=1)
     model.fit(X, np.arange(count) % 2)
 
 
 def series_features(count: int, steps: int) -> None:
-    """Compute 1,000 features of series."""
     X = np.random.default_rng(0).normal(size=(count, 1, steps))
     ConvolutionKernel(1000).fit_transform([*X])
 
@@ -90,9 +86,9 @@ def measured(fit: Fit, count: int, steps: int) -> tuple[float, float]:
 def _measured(fit: Fit, count: int, steps: int) -> tuple[float, float]:
     fit(40, 100)  # imports
     Path("/proc/self/clear_refs").write_text("5")  # the peak of memory is that from here
-    before, started = _memory("VmRSS"), time.process_time()
-    fit(count, steps)
-    return time.process_time() - started, max(1.0, _memory("VmHWM") - before)
+    before = _memory("VmRSS")
+    _, seconds = cpu(fit, count, steps)
+    return seconds, max(1.0, _memory("VmHWM") - before)
 
 
 def _memory(name: str) -> float:

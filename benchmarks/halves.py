@@ -126,7 +126,6 @@ def shown(coverage: list) -> tuple[str, str]:
 
 
 def sections() -> list[str]:
-    """Return the sections of the page."""
     cases = stacks()
     worse = sum(row[-1] == "yes" for row in cases)
     heads = ["rows", "target", "halves", "kernel", "network", "both", "both, few rows",

@@ -19,7 +19,7 @@ from representer import functional, nn
 from representer.nn.recurrent.kbrn import StepNorm
 from representer.ops import use_backend
 from representer.training.generators import keep_freed_memory
-from timing import Candidate, interleave
+from timing import Candidate, descend, interleave
 
 TIME, BATCH, UNITS, CENTERS, GOAL = 50, 500, 20, 100, 20.0
 LAYER, LOOP, TORCH = "KBRN on the core", "eager loop that broadcasts", "KBRN without the core"
@@ -33,7 +33,6 @@ system hands out slowly, unless freed memory is kept."""
 
 
 def network(features: int = 1) -> nn.KBRN:
-    """Return the layer of the paper's long-term problem."""
     torch.manual_seed(0)
     return nn.KBRN(features, UNITS, num_centers=CENTERS)
 
@@ -74,13 +73,7 @@ def section(title: str, repeats: int) -> str:
 
     def trains(layer: torch.nn.Module, run: Callable[[], Tensor]) -> Callable[[], None]:
         optimizer = torch.optim.Adam(layer.parameters(), 1e-3)
-
-        def step() -> None:
-            optimizer.zero_grad()
-            run().square().mean().backward()
-            optimizer.step()
-
-        return step
+        return lambda: descend(optimizer, lambda: run().square().mean())
 
     def on_reference() -> Tensor:
         with use_backend("reference"):

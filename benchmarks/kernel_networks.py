@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
 )
 from representer.nn import Relabeling
-from timing import Candidate, interleave
+from timing import Candidate, Rounds, Spread, interleave
 
 FEATURES, UNITS, GRAPHS, FLOAT64 = 3, 8, 6, {"dtype": torch.float64}
 SIZE = {"T": 100, "B": 16, "H": 128}  # of the timed sequences and networks
@@ -76,7 +76,6 @@ def relabeling() -> nn.Module:
 
 
 def kernels() -> list[Kernel]:
-    """Return the kernels of the table."""
     f, r = embedding(), relabeling()
     strings = [
         S(), S(1), S(3, 0.9), S(2, 0.0), S(2, 1.0), S(trailing=False), S(3, 0.8, trailing=False),
@@ -228,24 +227,15 @@ def comes_back(net: Any, kernel: Kernel) -> str:
     return "another"
 
 
-def leaves(kernel: Kernel) -> list[Kernel]:
-    return [leaf for k in kernel.inner_kernels() for leaf in leaves(k)] or [kernel]
+def timed(kernels: dict[str, Any], repeats: int, features: int = 32) -> Rounds:
+    """Return the rounds of training steps of networks, without the optimizer."""
+    x = 0.1 * torch.randn(SIZE["B"], SIZE["T"], features)
 
-
-def step(net: Any, x: Tensor) -> Callable[[], None]:
-    """Return a training step of ``evaluate`` without the optimizer."""
-
-    def run() -> None:
+    def step(net: Any) -> None:
         net.zero_grad()
         net.evaluate(x).sum().backward()
 
-    return run
-
-
-def timed(kernels: dict[str, Any], repeats: int, features: int = 32) -> Any:
-    """Return the rounds of training steps of networks."""
-    x = 0.1 * torch.randn(SIZE["B"], SIZE["T"], features)
-    candidates = [Candidate(name, step(net, x)) for name, net in kernels.items()]
+    candidates = [Candidate(name, partial(step, net)) for name, net in kernels.items()]
     return interleave(candidates, time.process_time, repeats, repeats)
 
 
@@ -254,21 +244,16 @@ def cost(kernel: Kernel, repeats: int) -> str:
     net: Any = kernel.network(FEATURES, UNITS)
     fused, every = parts(net)
     others = (Embedded, Cosine)  # which compute more than their parts
-    if kernel.objects != "sequences" or any(isinstance(k, others) for k in flat(kernel)):
-        return "–"
-    if fused < 2 or fused < every:
+    is_more = kernel.objects != "sequences" or any(isinstance(k, others) for k in flat(kernel))
+    if is_more or fused < max(2, every):
         return "–"
     length, size = net.references().shape[1], (32, SIZE["H"])
     nets = {"all": kernel.network(*size)}
-    nets |= {str(i): k.network(*size, reference=length) for i, k in enumerate(leaves(kernel))}
-    rounds = timed(nets, repeats).seconds
-    ratios = sorted(
-        rounds["all"][i] / sum(own[i] for name, own in rounds.items() if name != "all")
-        for i in range(repeats)
-    )
-    return (
-        f"{ratios[repeats // 2]:.2f} ({ratios[repeats // 4]:.2f} – {ratios[-1 - repeats // 4]:.2f})"
-    )
+    leaves = [k for k in flat(kernel) if not k.inner_kernels()]
+    nets |= {str(i): k.network(*size, reference=length) for i, k in enumerate(leaves)}
+    whole, *each = timed(nets, repeats).seconds.values()
+    ratio = Spread.of([whole[i] / sum(own[i] for own in each) for i in range(repeats)])
+    return f"{ratio.median:.2f} ({ratio.low:.2f} – {ratio.high:.2f})"
 
 
 def flat(kernel: Kernel) -> list[Kernel]:
@@ -276,7 +261,6 @@ def flat(kernel: Kernel) -> list[Kernel]:
 
 
 def row(kernel: Kernel, repeats: int) -> list[str]:
-    """Return the row of a kernel."""
     try:
         torch.manual_seed(0)
         net: Any = kernel.network(FEATURES, UNITS, **FLOAT64)
@@ -310,7 +294,6 @@ def over_exact(repeats: int) -> list[list[str]]:
 
 
 def page(rows: list[list[str]], speeds: list[list[str]]) -> list[str]:
-    """Return the sections of the page."""
     found = [row for row in rows if row[1] != "none"]
     refused = len(rows) - len(found)
     unexplained = sum(row[-1] == "unexplained" for row in rows)

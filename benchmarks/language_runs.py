@@ -30,7 +30,6 @@ process in its life, in units of 10⁶ bytes."""
 
 
 def main() -> None:
-    """Run the commands and write the page."""
     chosen, rows = options("Measure runs of fit language.", data=(Path, "folder with ptb")), []
     with TemporaryDirectory() as folder:
         for number, (name, words) in enumerate(ROWS.items()):

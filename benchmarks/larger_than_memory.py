@@ -13,10 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,18 +32,15 @@ kernel on a sample. `predict` answers with both. Peak memory is the largest resi
 process in its life, in units of 10⁶ bytes; the page cache is not part of it."""
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A command that has ended: what it printed, its times and its peak memory in MB."""
+class Ended(NamedTuple):
+    """A command that has ended: its times and its peak memory in MB."""
 
-    err: str
     seconds: float
     megabytes: float
     cpu_seconds: float
 
 
 def main() -> None:
-    """Write a table, run the commands, and write the page."""
     chosen = options(
         "Train on a table that is larger than memory.", gigabytes=(2.0, "size of the table"),
         share=(0.1, "part of the rows to predict"),
@@ -108,7 +104,6 @@ def measured(
 def line(
     what: str, rows: int, seconds: float, megabytes: float | None, goal: int | None
 ) -> list[str]:
-    """Return a row of the table."""
     memory = f"{megabytes:.0f}" if megabytes else ""
     rate = f"{rows / seconds:,.0f}"
     return [what, f"{rows:,}", f"{seconds:.0f}", rate, memory, f"below {goal}" if goal else ""]
@@ -129,7 +124,7 @@ def ended(words: list[str | Path]) -> Ended:
     if status:
         raise SystemExit(f"{' '.join(command)} failed:\n{err[-3000:]}")
     seconds, cpu = time.monotonic() - started, used.ru_utime + used.ru_stime
-    return Ended(err, seconds, used.ru_maxrss * 1024 / 1e6, cpu)
+    return Ended(seconds, used.ru_maxrss * 1024 / 1e6, cpu)
 
 
 def write(path: Path, size: float, seed: int) -> int:

@@ -106,7 +106,6 @@ def by_forest(features: NDArray[Any]) -> Callable[..., NDArray[np.int64]]:
 
 
 def by_chance(values: NDArray[Any], measured: NDArray[Any], rng: Any) -> NDArray[np.int64]:
-    """Return random molecules."""
     left = np.setdiff1d(np.arange(len(values)), measured)
     return rng.permutation(left)[:BATCH]
 
@@ -139,7 +138,6 @@ def agreement(pool: Pool) -> dict[str, Any]:
 
 
 def curves_table(found: dict[str, list[dict[str, Any]]], sets: Sequence[str]) -> list[str]:
-    """Return the table of the learning curves."""
     rows = []
     for title in sets:
         for size in SIZES:
@@ -156,7 +154,6 @@ def curves_table(found: dict[str, list[dict[str, Any]]], sets: Sequence[str]) ->
 
 
 def searches_table(found: dict[str, list[dict[str, Any]]], sets: Sequence[str]) -> list[str]:
-    """Return the table of the searches."""
     rows, logs = [], {name: [] for name in SEARCHES[1:]}
     for title in sets:
         cells = [[one["queries"] for one in found.get(f"{title}.search.{name}", [])]
@@ -189,7 +186,6 @@ def searches_table(found: dict[str, list[dict[str, Any]]], sets: Sequence[str]) 
 
 
 def main() -> None:
-    """Run what is missing, and write the page."""
     arguments = options(
         __doc__ or "", data=(Path, "folder of the sets"), draws=(3, "of each learning curve"),
         seeds=(20, "of each search"), is_kept=True,

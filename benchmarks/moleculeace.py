@@ -188,7 +188,6 @@ def page(found: dict[str, dict[str, Any]], models: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Fit what is missing, and write the page."""
     arguments = options(__doc__ or "", data=(Path, "folder of the sets"), is_kept=True,
                         models=("kernel,min-max SVR,ECFP SVR,forest", "names"))  # fmt: skip
     models, found = arguments.models.split(","), defaultdict[str, dict[str, Any]](dict)

@@ -157,7 +157,7 @@ def comparison(name: str, request: Request) -> Comparison:
         flow, sources = MOLECULE_FLOW, MOLECULE_FLOW.sources(config)
     else:
         plain_name = name.removesuffix("-vectors")
-        flow, (config, sources) = TEXT_FLOW, _texts(plain_name, root)
+        flow, (config, sources) = TEXT_FLOW, text_sources(plain_name, root)
         if name != plain_name:
             if request.vectors is None:
                 raise missing("vectors of words, see --vectors", root)
@@ -173,7 +173,7 @@ def comparison(name: str, request: Request) -> Comparison:
     )
 
 
-def _texts(name: str, root: Path) -> tuple[TextConfig, dict[str, Objects]]:
+def text_sources(name: str, root: Path) -> tuple[TextConfig, dict[str, Objects]]:
     if name.startswith("sst-"):
         (treebank,) = sentiment.locate_treebank(root, [f"{name.removeprefix('sst-')}-roots"])
         labels = treebank.dataset.labels
@@ -291,7 +291,6 @@ def _lines(tables: Mapping[str, ComparisonTable], absent: Sequence[str]) -> list
 
 
 def cells(title: str, table: ComparisonTable) -> list[str]:
-    """Return the cells of a data set."""
     rows = {row.name: row for row in table.rows}
     baseline = table.baseline
     figures = [f"{baseline.name}: {_figure(table, baseline)}" if baseline else "–"]
@@ -344,7 +343,6 @@ def summary(tables: Mapping[str, ComparisonTable]) -> list[str]:
 
 
 def main(words: Sequence[str]) -> None:
-    """Run what the command asks for, and print where the table is."""
     parser = argparse.ArgumentParser(description="Compare the defaults of fit on public data.")
     parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--out", type=Path, required=True, help="folder for the runs and table.md")

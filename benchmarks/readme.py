@@ -164,7 +164,6 @@ def draw(path: Path) -> None:
 
 
 def main() -> None:
-    """Write the picture, and the figures into the README."""
     readme = ROOT / "README.md"
     draw(PICTURE)
     readme.write_text(with_figures(readme.read_text(encoding="utf-8")), encoding="utf-8")

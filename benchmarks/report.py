@@ -175,7 +175,7 @@ def interval(values: Iterable[float]) -> tuple[float, float]:
     return float(array.mean()), float(half)
 
 
-def mean_of(values: Sequence[float], digits: int, sign: str = "") -> str:
+def mean_of(values: Sequence[float] | NDArray[np.float64], digits: int, sign: str = "") -> str:
     """Return a mean and half of its 95 % interval, which a single value has not."""
     mean, half = interval(values)
     return f"{mean:{sign}.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 1 else "")
@@ -234,7 +234,6 @@ def machine_table(
 
 
 def limits_table(limits: machine.Limits) -> str:
-    """Return the limits of the machine."""
     rows = [[f"multiplications and additions, {name}", f"{rate / 1e9:.1f}"]
             for name, rate in limits.arithmetic.items()]  # fmt: skip
     rows += [[f"memory: two arrays of {size} MiB read, one written, bytes", f"{rate / 1e9:.1f}"]
@@ -296,7 +295,6 @@ def modes_table(
 
 
 def spread(value: Spread, scale: float = 1.0) -> str:
-    """Format a median with its quartiles."""
     median, low, high = (number(scale * n) for n in (value.median, value.low, value.high))
     return f"{median} ({low} – {high})"
 

@@ -88,7 +88,6 @@ def measured(name: str, data: Path) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Measure and write the page."""
     chosen = options(__doc__ or "", data=(Path, "folder of dna"))
     jobs = [delayed(measured)(name, chosen.data) for name in SETS]
     both = Parallel(n_jobs=2)(jobs)

@@ -96,7 +96,6 @@ def measured(name: str, data: Path, number: int, aeon: str | None) -> dict[str, 
 
 
 def main() -> None:
-    """Measure and write the page."""
     chosen = options(__doc__ or "", data=(Path, "folder of ucr"), resamples=(10, "of each set"),
                      aeon={"metavar": "PYTHON"})  # fmt: skip
     found = {name: measured(name, chosen.data, chosen.resamples, chosen.aeon) for name in SETS}

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from report import number, options, require_core, table, write_page
 from representer.models import SignalClassifierConfig, SignalNetwork, SignalStream
 from representer.training.generators import keep_freed_memory
-from timing import Candidate, Rounds, interleave
+from timing import Candidate, Rounds, descend, interleave
 
 TIME, CHANNELS, LENGTH, UNITS, BATCH, CLASSES, RATE = 1000, 11, 40, 30, 32, 3, 1000.0
 STRIDES = (1, 10, 20, 40)
@@ -97,13 +97,7 @@ def measure(stride: int, samples: int, batch: int, repeats: int) -> Rounds:
 
     def trains(network: nn.Module) -> Callable[[], None]:
         optimizer = torch.optim.Adam(network.parameters(), 1e-3)
-
-        def step() -> None:
-            optimizer.zero_grad()
-            F.cross_entropy(network(signal), labels).backward()
-            optimizer.step()
-
-        return step
+        return lambda: descend(optimizer, lambda: F.cross_entropy(network(signal), labels))
 
     candidates = [Candidate(name, trains(model(cell, stride))) for name, cell in CELLS.items()]
     candidates.append(Candidate(BASELINE, trains(Unfolded(stride))))

@@ -8,8 +8,8 @@ of `own_data.py`. What is finished in the folder of runs is kept, and the comman
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 
 import own_data
 from report import apart, options, table, write_page
 from representer.estimators import TextClassifier
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.label_sets import f1_scores
+from timing import cpu
 
 TITLES = own_data.SETS["Texts"]
 FEW_SETS = "ag-news", "yelp", "yahoo", "sst-binary"
@@ -39,7 +41,7 @@ Texts = tuple[list[str], list[str]]
 
 def drawn(name: str, data: Path, counts: Sequence[int], words: int, seed: int) -> list[Texts]:
     """Return random training and test texts of at most some words, and their labels."""
-    _, sources = own_data._texts(name, data)
+    _, sources = own_data.text_sources(name, data)
     rng, parts = np.random.default_rng(seed), []
     for part, count in zip(("all", "test"), counts, strict=True):
         rows = rng.permutation(len(sources[part]))[:count]
@@ -48,22 +50,17 @@ def drawn(name: str, data: Path, counts: Sequence[int], words: int, seed: int) -
     return parts
 
 
-def right(predicted: Any, labels: Sequence[str]) -> list[int]:
-    """Return 1 for each prediction that is right."""
-    return [int(one == label) for one, label in zip(predicted, labels, strict=True)]
-
-
 def few(name: str, data: Path, size: int, seed: int) -> dict[str, Any]:
     """Return which test texts the kernel alone and both halves predict right, and CPU seconds."""
     (texts, labels), (tested, truth) = drawn(name, data, (size, 500), 80, 1000 + seed)
     result: dict[str, Any] = {}
     for answer in (KERNEL, BOTH):
-        started = time.process_time()
         model = TextClassifier(answer=answer, random_state=seed, verbose=0, n_jobs=1)
-        model.fit(texts, labels)
-        seconds = time.process_time() - started
+        _, seconds = cpu(model.fit, texts, labels)
         for part in (NETWORK, BOTH) if answer == BOTH else (KERNEL,):
-            result[part] = right(model.part(part).predict(tested), truth), seconds
+            predicted = model.part(part).predict(tested)
+            is_right = [int(a == b) for a, b in zip(predicted, truth, strict=True)]
+            result[part] = is_right, seconds
     return result
 
 
@@ -79,19 +76,20 @@ def several(data: Path, size: int, seed: int) -> dict[str, Any]:
     (texts, y), (tested, truth) = [
         (texts, [labels_of(label, names) for label in labels]) for texts, labels in parts
     ]
-    started = time.process_time()
     model = TextClassifier(answer=KERNEL, multilabel=True, random_state=0, verbose=0, n_jobs=1)
-    model.fit(texts, y)
-    ours = model.f1_scores(tested, truth) | {"seconds": time.process_time() - started}
-    started = time.process_time()
-    vectorizer: Any = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    rest = OneVsRestClassifier(LogisticRegression(C=10.0, max_iter=1000))
-    rest.fit(vectorizer.fit_transform(texts), model.target_.encode(y))
-    predicted = rest.predict(vectorizer.transform(tested))
-    theirs = f1_scores(model.target_.encode(truth), predicted)
-    return {"kernel, multilabel=True": ours,
-            "one-vs-rest logistic regression, TF-IDF": theirs
-            | {"seconds": time.process_time() - started}}  # fmt: skip
+    linear = OneVsRestClassifier(LogisticRegression(C=10.0, max_iter=1000))
+    rest = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), linear)
+
+    def ours() -> dict[str, float]:
+        return model.fit(texts, y).f1_scores(tested, truth)
+
+    def theirs() -> dict[str, float]:
+        rest.fit(texts, model.target_.encode(y))
+        return f1_scores(model.target_.encode(truth), rest.predict(tested))
+
+    timed = {"kernel, multilabel=True": cpu(ours),
+             "one-vs-rest logistic regression, TF-IDF": cpu(theirs)}  # fmt: skip
+    return {name: scores | {"seconds": seconds} for name, (scores, seconds) in timed.items()}
 
 
 def few_rows(results: dict[tuple[str, int], list[dict[str, Any]]]) -> list[list[str]]:
@@ -103,12 +101,10 @@ def few_rows(results: dict[tuple[str, int], list[dict[str, Any]]]) -> list[list[
     rows: list[list[str]] = []
     for size in sorted({size for _, size in results}):
         of_size = {title: draws for (title, n), draws in results.items() if n == size}
-        scores = np.array(
-            [
-                [[100 * np.mean(draw[part][0]) for part in PARTS] for draw in draws]
-                for draws in of_size.values()
-            ]
-        )  # sets, draws, parts
+        scores = np.array([
+            [[100 * np.mean(draw[part][0]) for part in PARTS] for draw in draws]
+            for draws in of_size.values()
+        ])  # sets, draws, parts  # fmt: skip
         for title, of_set in [*zip(of_size, scores, strict=True), ("mean", scores.mean(0))]:
             rows.append([
                 title, f"{size:,}", *(f"{value:.2f}" for value in of_set.mean(0)),
@@ -118,7 +114,6 @@ def few_rows(results: dict[tuple[str, int], list[dict[str, Any]]]) -> list[list[
 
 
 def main() -> None:
-    """Run what is missing, and write the page."""
     chosen = options(
         "Measure classifiers of texts.", data=(Path, "folder with the data sets"),
         few=("150,400", "numbers of few training texts"), draws=(10, "of few training texts"),
@@ -127,14 +122,13 @@ def main() -> None:
     data, kept = chosen.data, chosen.kept
     some = {
         (TITLES[name], size): [
-            kept(f"few-{name}-{size}-{seed}",
-                 lambda name=name, size=size, seed=seed: few(name, data, size, seed))
+            kept(f"few-{name}-{size}-{seed}", partial(few, name, data, size, seed))
             for seed in range(chosen.draws)
         ]
         for size in map(int, chosen.few.split(","))
         for name in FEW_SETS
     }  # fmt: skip
-    labels = kept(f"labels-{chosen.train}", lambda: several(data, chosen.train, 0))
+    labels = kept(f"labels-{chosen.train}", partial(several, data, chosen.train, 0))
     seconds = {part: np.mean([draw[part][1] for draws in some.values() for draw in draws])
                for part in PARTS}  # fmt: skip
     write_page(

@@ -21,7 +21,6 @@ def cpu(run: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, 
 
 
 def descend(optimizer: Optimizer, loss: Callable[[], Tensor]) -> None:
-    """Take a training step."""
     optimizer.zero_grad()
     loss().backward()
     optimizer.step()

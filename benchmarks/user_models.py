@@ -100,12 +100,11 @@ class UserModel(nn.Module):
 
     def pooled(self, y: Tensor) -> Tensor:
         """Return the outputs of all steps, of the last, or their mean."""
-        return {"last": lambda: y[:, -1], "mean": lambda: y.mean(1), "steps": lambda: y}[
-            self.pooling
-        ]()
+        if self.pooling == "last":
+            return y[:, -1]
+        return y.mean(1) if self.pooling == "mean" else y
 
     def inputs(self, time: int, batch: int) -> tuple[Tensor, ...]:
-        """Return random inputs."""
         tokens = torch.randint(WORDS, (2, batch, time))
         second = {"one input": (), "two inputs": (torch.randn(batch, time, FEATURES),)}
         lengths = (torch.randint(1, time + 1, (batch,)),) if self.has_lengths else ()
@@ -118,10 +117,7 @@ def outputs(options: dict[str, Any]) -> int:
 
 
 def difference(seed: int) -> float:
-    """Export a random model with dynamic batch and time; return its largest difference in ONNX.
-
-    Differences are relative to the largest output if that is above 1.
-    """
+    """Export a random model with dynamic batch and time; return its largest difference in ONNX."""
     model = UserModel(seed).eval()
     inputs = model.inputs(*SIZES[0])
     sizes = tuple(dict.fromkeys(range(min(x.dim(), 2)), Dim.DYNAMIC) for x in inputs)
@@ -133,11 +129,15 @@ def difference(seed: int) -> float:
         assert written is not None
         run, worst = onnx_run(written.model_proto.SerializeToString(), threads=1), 0.0
         for time, batch in SIZES:
-            given = model.inputs(time, batch)
-            wanted = model(*given).numpy()
-            apart = np.abs(np.asarray(run(*given)[0]) - wanted).max()
-            worst = max(worst, float(apart / max(1.0, np.abs(wanted).max())))
+            inputs = model.inputs(time, batch)
+            worst = max(worst, apart(run(*inputs)[0], model(*inputs)))
     return worst
+
+
+def apart(result: Any, wanted: Tensor) -> float:
+    """Return the largest difference of an output, relative to the largest one if above 1."""
+    largest = max(1.0, float(wanted.abs().max()))
+    return float(np.abs(np.asarray(result).reshape(wanted.shape) - wanted.numpy()).max()) / largest
 
 
 Read = Callable[..., Sequence[Any]]  # from a part and the state before it to outputs and state
@@ -157,7 +157,6 @@ def compiled(path: Path) -> ctypes.CDLL:
 
 
 def pointer(array: np.ndarray) -> Any:
-    """Return the address of an array of floats."""
     return array.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
 
 
@@ -242,11 +241,11 @@ def main() -> None:
         seed: kept(f"model {seed}", partial(difference, seed), is_asked=seed % step == start)
         for seed in range(chosen.models)
     }
-    apart = {
+    in_parts = {
         name: kept(f"{chosen.splits} splits {name}", partial(splits, name, chosen.splits))
         for name in RECURRENT
     }
-    if None in worst.values() or None in apart.values():
+    if None in worst.values() or None in in_parts.values():
         return
     by_shape, by_layer = dict[str, list[float]](), dict[str, list[float]]()
     for seed, value in worst.items():
@@ -256,7 +255,7 @@ def main() -> None:
     sections = ["## Models", counts(by_shape, "shape"), counts(by_layer, "layer"), "## In parts"]
     shown = [
         [name, chosen.splits, *(f"{worst:.0e}" for worst in values.values())]
-        for name, values in apart.items()
+        for name, values in in_parts.items()
     ]
     sections += [table(["two layers of", "random splits", "ONNX", "C"], shown)]
     import onnxruntime

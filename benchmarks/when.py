@@ -26,27 +26,16 @@ _NUMBER = r"[+-]?[\d.]+"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measured difference.
-
-    Args:
-        data: What was compared on.
-        ours: What this library offers.
-        other: What it was compared with.
-        low: Lower end of the interval, positive in favor of ours.
-        high: Upper end.
-        figure: The difference as the page has it.
-        page: Name of the page.
-        margin: How far from 0 is still level.
-    """
+    """A measured difference."""
 
     data: str
     ours: str
     other: str
-    low: float
+    low: float  # ends of the interval, positive in favor of ours
     high: float
-    figure: str
+    figure: str  # the difference as the page has it
     page: str
-    margin: float = 0.0
+    margin: float = 0.0  # how far from 0 is still level
 
     @property
     def verdict(self) -> str:
@@ -59,7 +48,6 @@ def _link(name: str) -> str:
 
 
 def page_of(name: str) -> str:
-    """Return the text of a page of results."""
     return result_pages.text_of(RESULTS, name)
 
 
@@ -222,7 +210,6 @@ def single() -> list[list[str]]:
 
 
 def comparisons() -> list[Comparison]:
-    """Return all comparisons."""
     return [comparison for source in SOURCES for comparison in source()]
 
 
@@ -240,7 +227,6 @@ def rows(results: list[Comparison], verdict: str) -> list[list[str]]:
 
 
 def text() -> str:
-    """Return the page."""
     results = comparisons()
     counts = {
         verdict: sum(comparison.verdict == verdict for comparison in results) for verdict in HEADS
@@ -263,7 +249,6 @@ def text() -> str:
 
 
 def main() -> None:
-    """Write the page."""
     parser = argparse.ArgumentParser(description="Write when to use the library, and when not.")
     parser.add_argument("--out", type=Path, help="page to write; printed if not given")
     publish(text(), parser.parse_args().out)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from representer.ops import core
@@ -132,3 +133,24 @@ def test_means_and_paired_differences_have_the_interval_of_student(bench):
     assert report.mean_of([2, 3, 2], 2, "+") == "+2.33 ± 1.43"  # 4.303 * 0.577 / 3^½
     assert report.apart([3, 4, 5], [1, 1, 3], 1) == ("+2.3", "+0.9 to +3.8")
     assert report.apart([3], [1], 1) == ("+2.0", "–")
+
+
+def test_finished_trainings_are_continued_after_a_line_that_was_not_written_to_its_end(
+    bench, tmp_path: Path
+):
+    (path := tmp_path / "runs.jsonl").write_text('{"seed": 0}\n{"seed": 1')
+    Finished = bench("report").Finished
+    Finished(path).add({"seed": 2})
+    assert Finished(path).lines == [{"seed": 0}, {"seed": 2}]
+
+
+def test_a_method_is_compared_with_each_other_one_split_by_split(bench):
+    first, second = (np.array([[score, 9.0] for score in own]) for own in ((3, 4, 5), (1, 1, 3)))
+    rows = bench("report").against({"a set": {"ours": first, "other": second}}, "ours", 1)
+    assert rows == [["a set", "other", "+2.3", "+0.9 to +3.8"]]
+
+
+def test_code_of_another_interpreter_reads_arrays_and_returns_one(bench):
+    code = "result = given['x'] + float(str(given['text']))"
+    result = bench("report").elsewhere(sys.executable, code, x=np.arange(3), text="0.5")
+    assert result.tolist() == [0.5, 1.5, 2.5]
