@@ -213,6 +213,25 @@ def difference(found: Named, expected: Named) -> tuple[float, str]:
     return max(shares)
 
 
+def evaluated(
+    name: str, function: Callable[..., tuple[Tensor, ...]], operands: dict[str, Tensor | None],
+    options: dict[str, Any], dtype: torch.dtype, layout: Callable[[Tensor], Tensor],
+) -> Named:  # fmt: skip
+    """Return results and gradients of an op, or of its definition, by name."""
+    laid = {n: None if x is None else layout(x.to(dtype)) for n, x in operands.items()}
+    marked = {
+        n: x.requires_grad_()
+        for n, x in laid.items()
+        if x is not None and n in differentiable(name)
+    }
+    results = function(**laid, **options)
+    generator = torch.Generator().manual_seed(2)
+    slopes = [layout(torch.randn(r.shape, generator=generator).to(dtype)) for r in results]
+    gradients = torch.autograd.grad(results, list(marked.values()), slopes, materialize_grads=True)
+    named = {f"gradient of {n}": g for n, g in zip(marked, gradients, strict=True)}
+    return {**{f"result {i}": r.detach() for i, r in enumerate(results)}, **named}
+
+
 def assert_on_every_instruction_set(
     what: object, run: Callable[[torch.dtype], Named], define: Callable[..., Named]
 ) -> None:

@@ -17,7 +17,7 @@ from representer.functional import Cell
 from representer.functional import gated_scan as define_gated_scan
 from representer.ops import OPS, core, gated_scan, rkm_scan
 
-from .cases import LAYOUTS, as_it_is, assert_on_every_instruction_set, moved
+from .cases import LAYOUTS, as_it_is, assert_on_every_instruction_set, evaluated, moved
 
 MODULE = sys.modules["representer.ops.rkm_scan"]  # whose name is that of its function, too
 
@@ -88,11 +88,11 @@ def _of_cell(case: Case) -> dict[str, Tensor]:
 def _check(case: Case) -> None:
     """Compare an op with its definition, in both precisions, on every instruction set."""
     if case.kind in DECAYS:
-        given, run, define = _of_scan(case), gated_scan, define_gated_scan
+        name, given, run, define = "gated_scan", _of_scan(case), gated_scan, define_gated_scan
         options: dict[str, Any] = {"reverse": case.reverse}
         more: dict[str, Any] = {}
     else:
-        given, run, define = _of_cell(case), rkm_scan, OPS["rkm_scan"].definition
+        name, given, run, define = "rkm_scan", _of_cell(case), rkm_scan, OPS["rkm_scan"].definition
         given = {"weight": None, **given}
         options = {"cell": KINDS[case.kind], "reverse": case.reverse}
         more = {"recompute": case.recompute}
@@ -100,31 +100,13 @@ def _check(case: Case) -> None:
         options["lengths"] = _lengths(case.time, case.batch)
     assert_on_every_instruction_set(
         case,
-        lambda dtype: _evaluate(
-            run, given, {**options, **more, "backend": "cpp"}, dtype, case.layout
+        lambda dtype: evaluated(
+            name, run, given, {**options, **more, "backend": "cpp"}, dtype, case.layout
         ),
-        lambda dtype, seed=None: _evaluate(
-            define, given if seed is None else moved(given, seed), options, dtype, as_it_is
+        lambda dtype, seed=None: evaluated(
+            name, define, given if seed is None else moved(given, seed), options, dtype, as_it_is
         ),
     )
-
-
-def _evaluate(
-    function: Callable[..., tuple[Tensor, ...]],
-    given: dict[str, Tensor],
-    options: dict[str, Any],
-    dtype: torch.dtype,
-    layout: Callable[[Tensor], Tensor],
-) -> dict[str, Tensor]:
-    """Return results and gradients of everything but ``hold``, by name."""
-    operands = {n: None if x is None else layout(x.to(dtype)) for n, x in given.items()}
-    marked = {n: x.requires_grad_() for n, x in operands.items() if x is not None and n != "hold"}
-    results = function(**operands, **options)
-    generator = torch.Generator().manual_seed(2)
-    slopes = [layout(torch.randn(r.shape, generator=generator).to(dtype)) for r in results]
-    gradients = torch.autograd.grad(results, list(marked.values()), slopes, materialize_grads=True)
-    named = {f"gradient of {n}": g for n, g in zip(marked, gradients, strict=True)}
-    return {**{f"result {i}": r.detach() for i, r in enumerate(results)}, **named}
 
 
 def test_the_portable_code_is_built_and_the_fastest_set_is_used():

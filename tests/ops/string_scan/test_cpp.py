@@ -14,7 +14,7 @@ from ops.samples.string_scan import CHAINS, tensors
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
 
-from ..cases import LAYOUTS, as_it_is, assert_on_every_instruction_set, differentiable, moved
+from ..cases import LAYOUTS, as_it_is, assert_on_every_instruction_set, evaluated, moved
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 
@@ -32,34 +32,23 @@ def _few(names: tuple[str, ...]) -> Iterator[tuple[str, Case]]:
             yield name, (CHAINS[name], option, size, units, (n + i) % 2 == 1)
 
 
-def _evaluate(
-    function: Any, case: Case, dtype: torch.dtype, layout: Any, seed: int | None = None, **more: Any
-):
-    """Return results and gradients, by name; a seed moves the operands by up to an ulp."""
-    chain, options, size, units, reverse = case
-    given = tensors(chain, (*size, units), options.replace("lengths", ""), torch.float32)
-    given = given if seed is None else moved(given, seed)
-    if "lengths" in options:
-        more["lengths"] = (size[0] - torch.arange(size[1])) % (size[0] + 1)
-    operands = {name: layout(tensor.to(dtype)) for name, tensor in given.items()}
-    marked = {
-        n: t.requires_grad_() for n, t in operands.items() if n in differentiable("string_scan")
-    }
-    results = function(**operands, chain=chain, reverse=reverse, **more)
-    generator = torch.Generator().manual_seed(2)
-    slopes = [layout(torch.randn(r.shape, generator=generator).to(dtype)) for r in results]
-    found = torch.autograd.grad(results, list(marked.values()), slopes, materialize_grads=True)
-    named = {f"gradient of {n}": g for n, g in zip(marked, found, strict=True)}
-    return {**{f"result {i}": r.detach() for i, r in enumerate(results)}, **named}
-
-
 def _check(case: Case, layout: Any) -> None:
-    define = OPS["string_scan"].definition
+    chain, option, size, units, reverse = case
+    operands = tensors(chain, (*size, units), option.replace("lengths", ""), torch.float32)
+    options: dict[str, Any] = {"chain": chain, "reverse": reverse}
+    if "lengths" in option:
+        options["lengths"] = (size[0] - torch.arange(size[1])) % (size[0] + 1)
+    name, define = "string_scan", OPS["string_scan"].definition
     assert_on_every_instruction_set(
         case,
-        lambda dtype: _evaluate(string_scan, case, dtype, layout, backend="cpp"),
-        lambda dtype, seed=None: _evaluate(define, case, dtype, as_it_is, seed),
-    )
+        lambda dtype: evaluated(
+            name, string_scan, operands, {**options, "backend": "cpp"}, dtype, layout
+        ),
+        lambda dtype, seed=None: evaluated(
+            name, define, operands if seed is None else moved(operands, seed), options, dtype,
+            as_it_is,
+        ),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHAINS)
