@@ -65,6 +65,12 @@ def test_options_are_passed_to_the_string_kernel_layers():
     layers = model(activation="relu", order=2, decay="input").layers
     assert [(layer.normalized, layer.activation) for layer in layers] == [(True, "relu")] * 2
     assert [(layer.order, layer.decay) for layer in layers] == [(2, "input")] * 2
+    for options, hidden in (
+        ({"decay": "state", "highway": False}, 0.3), ({"decay": "input", "highway": False}, 0.0),
+        ({"decay": "input", "highway": True}, 0.3),
+    ):  # fmt: skip
+        for layer in model(rnn_dropout=0.3, **options).layers:  # on the state where a gate reads it
+            assert (layer.variational_dropout, layer.hidden_dropout) == (0.3, hidden)
 
 
 def test_embeddings_are_initialized_uniformly_within_their_bounds():
