@@ -1,10 +1,12 @@
-"""An estimator whose kernel machine and network both predict, whatever their losses are."""
+"""An estimator whose kernel machine and network both predict, and the sums of explanations."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 
 def with_both(estimator: Any) -> Any:
@@ -18,3 +20,9 @@ def with_both(estimator: Any) -> Any:
         for target in estimator.targets_
     )
     return both
+
+
+def assert_sums(explanation: Any, **tolerance: float) -> None:
+    """Require that contributions and baseline sum to the score; relative to 1e-6 by default."""
+    total = explanation.baseline + sum(one.contribution for one in explanation.contributions)
+    assert total == pytest.approx(explanation.score, **tolerance)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import json
 import shutil
 from dataclasses import replace
@@ -12,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cli.conftest import SIGNAL
+from cli.conftest import SIGNAL, rows_of
 from representer import estimators
 from representer.cli.main import entry_point
 from representer.data.signals import Standardization, resampled, synthetic_recordings, write_npz
@@ -42,10 +40,6 @@ def written(folder, **changes):
     path = folder / "bad.npz"
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
-
-
-def rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 def probabilities(text: str) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,7 @@ from fitted_examples import LETTERS as LABELS
 from fitted_examples import NODES as NUMBERS
 from sklearn.base import clone
 
-from both_halves import with_both
+from both_halves import assert_sums, with_both
 
 pytest.importorskip("torch_geometric")
 pytest.importorskip("networkx")
@@ -42,8 +40,7 @@ def test_contributions_of_walks_and_baseline_sum_to_the_score(network, decay):
     parameters = {**NETWORK, "epochs": 2, "network": network, "decay": decay, "order": 3}
     model = GraphClassifier(**parameters, members=2, dropout=0.2).fit(GRAPHS, LABELS)
     (explanation,) = model.explain(GRAPHS[5:6])
-    total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
-    assert total == pytest.approx(explanation.score, abs=1e-9)
+    assert_sums(explanation, abs=1e-9)
     assert explanation.prediction == model.predict(GRAPHS[5:6])[0]
     walks = {c.where for c in explanation.contributions}
     assert (0, 1, 2) in walks
@@ -184,8 +181,7 @@ def test_the_kernel_compares_labels_and_numbers_of_the_nodes_together(tmp_path):
         assert model.score(graphs[40:], classes[40:]) >= 0.9
     explanation = model.explain(graphs[:1])[0]
     assert "mean of number 2 of the nodes" in {part.what for part in explanation.contributions}
-    total = explanation.baseline + sum(part.contribution for part in explanation.contributions)
-    assert total == pytest.approx(explanation.score, abs=1e-6)
+    assert_sums(explanation, abs=1e-6)
     model.save(tmp_path / "run")
     again = GraphClassifier.load(tmp_path / "run")
     np.testing.assert_array_equal(again.predict_proba(graphs), model.predict_proba(graphs))
@@ -209,25 +205,6 @@ def test_a_network_without_contributions_says_so():
     model = GraphClassifier(**NETWORK, epochs=1, network="gine").fit(GRAPHS, LABELS)
     with pytest.raises(KindError, match="not a sum of contributions"):
         model.explain(GRAPHS[:1])
-
-
-@pytest.mark.parametrize(("part", "name", "value", "message"), [
-    ("inputs", "nodes", {"labels": ["a"]}, "it has 2 features of a node; the model has 4"),
-    ("inputs", "nodes", {"labels": [["a"]]}, "a label is not plain"),
-    ("inputs", "nodes", {"labels": ["a"], "means": [0.0]}, "neither labels nor numbers"),
-    ("inputs", "edges", None, "it has 0 features of an edge; the model has 3"),
-    ("target", "names", ["b", "c", "d"], "it has 3 outputs; the model has 2"),
-    ("network", "members", 0, "members is 0; expected 1 to 100"),
-])  # fmt: skip
-def test_values_that_do_not_fit_each_other_are_damage(tmp_path, part, name, value, message):
-    fitted("GraphClassifier").save(tmp_path / "run")
-    path = tmp_path / "run" / "model.json"
-    values = json.loads(path.read_text())
-    values[part][name] = value
-    path.write_text(json.dumps(values))
-    (tmp_path / "run" / "manifest.json").unlink()
-    with pytest.raises(DataError, match=message):
-        GraphClassifier.load(tmp_path / "run")
 
 
 def test_pyg_and_networkx_graphs_become_the_same_input():
@@ -372,8 +349,7 @@ def test_a_network_of_trees_is_explained_by_their_chains(decay):
     options = {**NETWORK, "network": "tree", "decay": decay, "order": 2, "epochs": 2}
     model = GraphClassifier(**options).fit(graphs, labels)
     (explained,) = model.explain(graphs[3:4])
-    total = explained.baseline + sum(part.contribution for part in explained.contributions)
-    assert total == pytest.approx(explained.score, rel=1e-6, abs=1e-9)
+    assert_sums(explained, rel=1e-6, abs=1e-9)
 
 
 def test_a_network_of_trees_refuses_other_graphs_by_their_row():

@@ -13,6 +13,7 @@ import networkx as nx
 import torch
 from sklearn.model_selection import GridSearchCV
 
+from both_halves import assert_sums
 from drawn_trees import tree
 from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier, GraphRegressor
@@ -70,8 +71,7 @@ def test_edges_with_features_and_several_numbers():
     model = GraphRegressor(kernel=kernel, **SMALL).fit(X, y)
     assert model.predict(X).shape == (20, 2)
     (one,) = model.explain(X[:1])
-    total = one.baseline + sum(part.contribution for part in one.contributions)
-    assert total == pytest.approx(one.score, abs=1e-9)
+    assert_sums(one, abs=1e-9)
 
 
 def test_a_kernel_without_a_sum_over_nodes_is_a_contribution_of_the_graph():
@@ -150,8 +150,7 @@ def test_both_halves_learn_and_are_explained_by_their_nodes(halves, answer):
     half = model.part(answer)
     assert half.score(X, y) > 0.9
     (one,) = half.explain(X[1:2])
-    total = one.baseline + sum(part.contribution for part in one.contributions)
-    assert total == pytest.approx(one.score, abs=1e-9)
+    assert_sums(one, abs=1e-9)
     log = np.log(half.predict_proba(X[1:2])[0])
     assert one.score == pytest.approx(log.max() - log.mean(), abs=1e-4)
     nodes = len(tree_of(X[1]).nodes) if isinstance(X[1], str) else len(X[1])

@@ -8,6 +8,7 @@ import torch
 from fitted_examples import TEXT as SMALL
 from sklearn.metrics import f1_score
 
+from both_halves import assert_sums
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier
 from representer.estimators.label_sets import LabelSets, f1_scores
@@ -103,8 +104,7 @@ def test_the_explained_score_is_the_logit_of_the_most_probable_label(fitted):
     for text, one in zip(TEXTS[:3], fitted.explain(TEXTS[:3]), strict=True):
         chance = fitted.predict_proba([text]).max()
         assert one.score == pytest.approx(np.log(chance / (1 - chance)), abs=1e-4)
-        total = one.baseline + sum(part.contribution for part in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-6)
+        assert_sums(one, abs=1e-6)
 
 
 def test_indicators_weights_and_a_kernel_alone():

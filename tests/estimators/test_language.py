@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from fitted_examples import LANGUAGE as SMALL
 from fitted_examples import LINES, fitted
 from sklearn.exceptions import NotFittedError
 
+from both_halves import assert_sums
 from language_samples import made_up_text, small_model
 from representer import estimators
 from representer.data.language import count_tokens
@@ -108,8 +108,7 @@ def test_contributions_of_tokens_sum_to_the_score_of_the_next(options):
     prompts = ["a b\nd a", ""]
     chances = model.predict_proba(prompts)
     for prompt, row, explanation in zip(prompts, chances, model.explain(prompts), strict=True):
-        total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
-        assert total == pytest.approx(explanation.score, abs=1e-9)
+        assert_sums(explanation, abs=1e-9)
         logits = np.log(row)
         assert explanation.score == pytest.approx(logits.max() - logits.mean(), abs=1e-5)
         assert explanation.prediction == model.predict([prompt])[0]
@@ -143,28 +142,6 @@ def test_parameters_that_are_lists_are_saved(tmp_path):
         warm.fit(TEXT)
     with pytest.raises(ArgumentError, match="level is 'char'; expected 'word', as in"):
         warm.set_params(level="char").fit(TEXT)
-
-
-def test_a_vocabulary_of_another_size_than_the_network_is_refused(model, tmp_path):
-    model.save(tmp_path / "run")
-    path = tmp_path / "run" / "vocabulary.json"
-    path.write_text(path.read_text().replace('"d"', '"d", "e"'))
-    (tmp_path / "run" / "manifest.json").unlink()
-    with pytest.raises(DataError, match="it has 7 tokens; the model has 6"):
-        LanguageModel.load(tmp_path / "run")
-
-
-@pytest.mark.parametrize("changes", [
-    {"network": {}}, {"parameters": {"encoding": 5}}, {"parameters": {"cutoffs": 7}},
-    {"parameters": {"unroll": "x"}},
-])  # fmt: skip
-def test_a_damaged_description_is_refused(model, tmp_path, changes):
-    model.save(tmp_path / "run")
-    path = tmp_path / "run" / "model.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    (tmp_path / "run" / "manifest.json").unlink()
-    with pytest.raises(DataError, match=r"model\.json: cannot be used"):
-        LanguageModel.load(tmp_path / "run")
 
 
 def test_callbacks_and_an_optimizer_that_averages():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from both_halves import assert_sums
 from representer.estimators import TextClassifier, linear_models
 from representer.estimators.kernel_machine import fit_machine
 from representer.estimators.linear_models import (
@@ -62,8 +63,7 @@ def test_a_class_of_few_texts_is_told_by_words_that_occur_once(tmp_path):
     again = TextClassifier.load(tmp_path / "run")
     np.testing.assert_allclose(again.predict_proba(asked), model.predict_proba(asked), atol=1e-12)
     for one in again.explain(asked[:5], k=3):
-        total = one.baseline + sum(part.contribution for part in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-9)
+        assert_sums(one, abs=1e-9)
 
 
 def test_fewer_classes_have_centroids_where_these_tell_more_objects_held_out(monkeypatch):

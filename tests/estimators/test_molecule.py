@@ -16,6 +16,7 @@ from fitted_examples import MOLECULE as SMALL
 from fitted_examples import MOLECULES, SIZES, TABLE, fitted
 from sklearn.model_selection import cross_val_score
 
+from both_halves import assert_sums
 from representer.data.molecules import labeled_graphs
 from representer.errors import ArgumentError, DataError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor, halves
@@ -66,8 +67,7 @@ def test_an_atom_with_one_name_in_both_labelings_has_one_contribution():
     model = MoleculeRegressor(**SMALL, answer="kernel").fit(ethers, [*map(len, ethers)])
     (one,) = model.explain(["COC"])
     assert [c.where for c in one.contributions if c.what == "O"] == [(1,)]
-    total = one.baseline + sum(c.contribution for c in one.contributions)
-    assert total == pytest.approx(one.score, abs=1e-9)
+    assert_sums(one, abs=1e-9)
 
 
 def test_the_gaussian_process_has_the_mean_and_variance_of_its_formula():

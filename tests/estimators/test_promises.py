@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 
+from both_halves import assert_sums, with_both
 from representer import estimators
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, CheckpointError, DataError
 
 
 class Case(NamedTuple):
@@ -82,8 +84,7 @@ def test_contributions_and_baseline_sum_to_the_score_of_the_prediction(case):
     if len(case.model.targets_) > 1:
         predicted = predicted[0]  # the first target is explained
     for k, one in enumerate(case.model.explain(case.objects)):
-        total = one.baseline + sum(c.contribution for c in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-9)
+        assert_sums(one, abs=1e-9)
         sizes = [abs(c.contribution) for c in one.contributions]
         assert sizes == sorted(sizes, reverse=True)
         if hasattr(case.model, "predict_proba"):
@@ -123,3 +124,66 @@ def test_scikit_learn_searches_and_validates(case):
     new = clone(case.model).set_params(epochs=1, answer="network")
     search = GridSearchCV(new, {"hidden_size": [2, 4]}, cv=halves).fit(case.X, case.y)
     assert search.best_params_["hidden_size"] in (2, 4)
+
+
+# Files of a saved estimator with values that do not fit each other, or that the model cannot have.
+
+
+def values_at(*path: Any, **changes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return where in a file of JSON values are changed; without any, nothing is left there."""
+    return path, changes
+
+
+DAMAGES = {  # by estimator: file, change, and what is said
+    "GraphClassifier": [
+        ("model.json", values_at("inputs", nodes={"labels": ["a"]}),
+         "it has 2 features of a node; the model has 4"),
+        ("model.json", values_at("inputs", nodes={"labels": [["a"]]}), "a label is not plain"),
+        ("model.json", values_at("inputs", nodes={"labels": ["a"], "means": [0.0]}),
+         "neither labels nor numbers"),
+        ("model.json", values_at("inputs", edges=None),
+         "it has 0 features of an edge; the model has 3"),
+        ("model.json", values_at("target", names=["b", "c", "d"]),
+         "it has 3 outputs; the model has 2"),
+        ("model.json", values_at("network", members=0), "members is 0; expected 1 to 100"),
+    ],
+    "TextRegressor": [
+        ("pool.json", values_at("targets", 0, "pool", kernel=-1.0), "pool"),
+        ("pool.json", values_at("targets", 0, "pool", share=2.0), "pool"),
+        ("pool.json", values_at("targets", 0, "calibrations"), "pool"),
+        ("pool.json", values_at("targets", 0, "calibrations", "both", scales=[-1.0]), "pool"),
+        ("pool.json", values_at("targets"), "pool"),
+        ("kernel.json", values_at("machines", 0, "tokens", words=["a"]), "kernel"),
+        ("kernel.json", values_at("machines", 0, "tokens"), "kernel"),
+        ("kernel.json", values_at("machines"), "kernel"),
+    ],
+    "SignalClassifier": [
+        ("model.json", values_at("inputs", num_channels=2), "does not match the channels"),
+    ],
+    "LanguageModel": [
+        ("vocabulary.json", values_at(words=["<eos>", "<unk>", *"abcde"]),
+         "it has 7 tokens; the model has 6"),
+        *(("model.json", values_at(**change), r"model\.json: cannot be used") for change in (
+            {"network": {}}, {"parameters": {"encoding": 5}}, {"parameters": {"cutoffs": 7}},
+            {"parameters": {"unroll": "x"}})),
+        *(("kernel.json", values_at(**change), r"kernel\.json: cannot be used") for change in (
+            {"orders": 10**9}, {"decay": 1.5}, {"cache": -1}, {"x": 1})),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "change", "message"),
+    [(name, *row) for name, rows in DAMAGES.items() for row in rows],
+)
+def test_values_that_do_not_fit_are_refused(name, file, change, message, tmp_path):
+    with_both(fitted(name)).save(tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").unlink()
+    (path, changes), document = change, json.loads((tmp_path / "run" / file).read_text())
+    values = document
+    for key in path:
+        values = values[key]
+    values.update(changes) if changes else values.clear()
+    (tmp_path / "run" / file).write_text(json.dumps(document))
+    with pytest.raises((DataError, CheckpointError), match=message):
+        estimators.load(tmp_path / "run")

@@ -11,6 +11,7 @@ from fitted_examples import COUNTS as NUMBERS
 from fitted_examples import KERNEL, VECTORS, WORDS, fitted, words
 from fitted_examples import PATTERNS as LABELS
 
+from both_halves import assert_sums
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import SequenceClassifier, SequenceRegressor
 from representer.estimators.kernel_halves import KernelFeatures
@@ -63,8 +64,7 @@ def test_letters_are_one_hot_vectors(classifier):
 def test_the_contributions_sum_to_the_score(classifier, regressor, answer):
     for model, X in ((classifier, WORDS[:2]), (regressor, VECTORS[:2])):
         for one in model.part(answer).explain(X):
-            total = one.baseline + sum(part.contribution for part in one.contributions)
-            assert total == pytest.approx(one.score, abs=1e-6)
+            assert_sums(one, abs=1e-6)
     (one,) = regressor.part(answer).explain(VECTORS[:1])
     assert one.score == pytest.approx(regressor.part(answer).predict(VECTORS[:1])[0], abs=1e-5)
 
@@ -81,8 +81,7 @@ def test_a_kernel_that_is_no_sum_over_tokens_is_a_contribution_of_the_whole():
     model = SequenceClassifier(kernel=kernel, **SMALL | {"epochs": 2}).fit(WORDS, LABELS)
     (one,) = model.explain(["abcb"])
     assert {part.where for part in one.contributions} == {(0, 1, 2, 3)}
-    total = one.baseline + sum(part.contribution for part in one.contributions)
-    assert total == pytest.approx(one.score, abs=1e-6)
+    assert_sums(one, abs=1e-6)
 
 
 @pytest.mark.parametrize("kernel", [
@@ -182,8 +181,7 @@ def test_kmers_of_dna_are_learned(of_dna):
 def test_contributions_of_kmers_sum_to_the_score_and_stand_at_the_motif(of_dna):
     X, y = dna(100, seed=2)
     for one, label, own in zip(X, y, of_dna.explain(X), strict=True):
-        total = own.baseline + sum(part.contribution for part in own.contributions)
-        assert own.score == pytest.approx(total, abs=1e-9)
+        assert_sums(own, abs=1e-9)
         if label == own.prediction == "bound" and "TGACTCA" in one:
             by_place = own.values_by_place()
             start = one.index("TGACTCA")
@@ -241,8 +239,7 @@ def test_proteins_are_compared_by_a_matrix_in_both_halves(tmp_path):
     alike, other = model.part("kernel").predict_proba(["AAAAFYW", "AAAAEDD"])[:, 1]
     assert alike > other  # of WFY; no k-mer is equal
     for one in model.explain(X[:3]):
-        total = one.baseline + sum(part.contribution for part in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-6)
+        assert_sums(one, abs=1e-6)
     model.save(tmp_path / "run")
     again = SequenceClassifier.load(tmp_path / "run")
     np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from both_halves import assert_sums
 from representer.errors import ArgumentError, DataError
 from representer.estimators import SeriesClassifier, SeriesRegressor, load
 from representer.estimators.series import SeriesInputs, filled, read_series
@@ -42,8 +43,7 @@ def test_contributions_sum_to_the_score_and_stand_at_single_steps(fitted):
     X[0] = X[0][:, :1]
     X[1][0, 2:4] = np.nan
     for one, own in zip(X, fitted.explain(X), strict=True):
-        total = own.baseline + sum(part.contribution for part in own.contributions)
-        assert own.score == pytest.approx(total, abs=1e-9)
+        assert_sums(own, abs=1e-9)
         assert {part.where for part in own.contributions} == {(t,) for t in range(one.shape[1])}
         parts = {part.part for part in own.contributions}
         assert parts == {name for name, share in fitted.share_.items() if share}
@@ -60,8 +60,7 @@ def test_steps_of_long_series_are_joined_in_spans(monkeypatch):
     assert len(own.contributions) <= 2000
     ends = sorted(t for span in spans for t in (span[0], span[-1]))
     assert (ends[0], ends[-1]) == (0, X[0].shape[1] - 1)
-    total = own.baseline + sum(part.contribution for part in own.contributions)
-    assert own.score == pytest.approx(total, abs=1e-9)
+    assert_sums(own, abs=1e-9)
 
 
 def test_values_are_read_where_series_differ_in_time_only():
@@ -74,8 +73,7 @@ def test_values_are_read_where_series_differ_in_time_only():
     assert model.machine_.kernel.views[-1] == "values"
     assert model.score(X[40:], y[40:]) > 0.9
     for one in model.explain(X[40:]):
-        total = one.baseline + sum(part.contribution for part in one.contributions)
-        assert one.score == pytest.approx(total, abs=1e-9)
+        assert_sums(one, abs=1e-9)
         assert "value" in {part.what for part in one.contributions}
 
 
@@ -123,8 +121,7 @@ def test_a_regressor_learns_the_level_of_series():
     model = SeriesRegressor(**QUIET).fit(X[:40], y[:40])
     assert model.score(X[40:], y[40:]) > 0.8
     (own,) = model.explain(X[50:51])
-    total = own.baseline + sum(part.contribution for part in own.contributions)
-    assert own.score == pytest.approx(total)
+    assert_sums(own)
     assert own.score == pytest.approx(model.predict(X[50:51])[0])
 
 

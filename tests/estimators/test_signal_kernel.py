@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from both_halves import assert_sums
 from representer import estimators
 from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError
@@ -46,8 +47,7 @@ def fitted(request) -> SignalClassifier:
 def test_contributions_of_bands_and_filters_sum_to_the_score_of_both_parts(fitted):
     x, _ = windows(100, 3, seed=1)
     for explanation, chances in zip(fitted.explain(x), fitted.predict_proba(x), strict=True):
-        total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
-        assert total == pytest.approx(explanation.score, abs=1e-6)
+        assert_sums(explanation, abs=1e-6)
         logs = np.log(chances)
         assert explanation.score == pytest.approx(logs.max() - logs.mean(), abs=1e-5)
     parts = {c.part for c in explanation.contributions}
@@ -68,8 +68,7 @@ def test_several_targets_have_kernels_of_their_own_and_the_first_is_explained():
     for one, chances in zip(model.explain(x[:9]), model.predict_proba(x[:9])[0], strict=True):
         logs = np.log(chances)
         assert one.score == pytest.approx(logs.max() - logs.mean(), abs=1e-5)
-        total = one.baseline + sum(c.contribution for c in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-6)
+        assert_sums(one, abs=1e-6)
 
 
 def test_the_power_of_the_channel_that_tells_the_class_contributes_most():
@@ -107,8 +106,7 @@ def test_lags_between_channels_are_found_by_the_matrix_and_not_by_power():
     assert "matrix" in model.kernel_.views
     assert model.score(drawn.signals[~is_train], drawn.labels[~is_train]) > 0.9
     explanation = model.explain(drawn.signals[~is_train])[0]
-    total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
-    assert total == pytest.approx(explanation.score, abs=1e-6)
+    assert_sums(explanation, abs=1e-6)
     best = explanation.contributions[0]
     assert len(best.where) == 2
     assert best.what.endswith(f"Hz, channels {best.where[0]} and {best.where[1]}")
@@ -239,8 +237,7 @@ def test_what_an_event_evokes_is_told_by_the_waveform():
     assert "waveform" in model.kernel_.views
     assert model.score(X[60:], y[60:]) > 0.9
     for one in model.explain(X[60:]):
-        total = one.baseline + sum(c.contribution for c in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-6)
+        assert_sums(one, abs=1e-6)
     best = model.explain(X[60:61])[0].contributions[0]
     assert best.what.startswith("waveform, 0.")
     assert best.what.endswith(" s, channel 1")

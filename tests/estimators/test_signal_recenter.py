@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from both_halves import assert_sums
 from representer.errors import ArgumentError
 from representer.estimators import SignalClassifier, load
 from representer.kernels.cross_spectral_kernel import SHRINKAGE, CrossSpectralKernel
@@ -63,8 +64,7 @@ def test_a_window_is_explained_beside_the_others_of_its_subject(fitted):
     X, _, groups = TEST
     chances = fitted.predict_proba(X[:30], groups=groups[:30])
     for row, own in enumerate(fitted.explain(X[:30], groups=groups[:30])):
-        total = own.baseline + sum(part.contribution for part in own.contributions)
-        assert own.score == pytest.approx(total, abs=1e-6)
+        assert_sums(own, abs=1e-6)
         assert own.prediction == chances[row].argmax()
 
 

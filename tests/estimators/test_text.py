@@ -13,6 +13,7 @@ import torch
 from fitted_examples import LABELS, NUMBERS, TEXTS, fitted
 from fitted_examples import TEXT as SMALL
 
+from both_halves import assert_sums
 from representer import estimators
 from representer.data.text import Vocabulary, cooccurrence_vectors, tokenize
 from representer.errors import ArgumentError, DataError, KindError
@@ -111,8 +112,7 @@ def test_pretrained_vectors_are_in_both_halves_and_every_contribution_is_exact(t
     asked = ["wave sea", "moon bright and unknown", "unknown"]
     np.testing.assert_array_equal(again.predict_proba(asked), model.predict_proba(asked))
     for text, one in zip(asked[:2], again.explain(asked[:2]), strict=True):
-        total = one.baseline + sum(part.contribution for part in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-6)
+        assert_sums(one, abs=1e-6)
         named = [part for part in one.contributions if part.what.endswith("(vectors)")]
         assert {text.split()[t] for part in named for t in part.where} <= {
             "wave", "sea", "moon", "bright"
@@ -259,16 +259,14 @@ def test_options_of_a_string_kernel_reach_the_layer_and_its_explanations(options
     chain = model.network_.cell.chain
     assert (chain.combine, chain.normalized, chain.readout) == layer
     for one in model.explain(texts[:2]):
-        total = one.baseline + sum(c.contribution for c in one.contributions)
-        assert total == pytest.approx(one.score, abs=1e-6)
+        assert_sums(one, abs=1e-6)
 
 
 def test_several_filter_lengths_share_the_units_and_are_explained():
     model = TextClassifier(**SMALL, epochs=1, filter_lengths=(1, 2, 3)).fit(TEXTS, LABELS)
     assert model.network_.cell.filter_length == {1: 3, 2: 3, 3: 2}
     (explanation,) = model.explain([TEXTS[0]])
-    total = sum(one.contribution for one in explanation.contributions) + explanation.baseline
-    assert total == pytest.approx(explanation.score, abs=1e-6)
+    assert_sums(explanation, abs=1e-6)
 
 
 @pytest.mark.parametrize(

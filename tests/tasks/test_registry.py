@@ -1,37 +1,30 @@
-"""Every task of the registry can do what it declares, and a new one is declared in one place."""
+"""Every task of the registry can do what it declares."""
 
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib.metadata import EntryPoints
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 import pytest
 
 from representer import checks, estimators
 from representer.cli import main
-from representer.cli.main import load
-from representer.cli.parser import build, parse
-from representer.cli.train import Fit
 from representer.errors import ArgumentError, DataError, KindError, MissingExtraError
 from representer.functional import rkm
 from representer.models.cells import CELLS, cells_table, formula
-from representer.options import registry
 from representer.options import task as options
 from representer.options.registry import TASKS, task_of_run
 from representer.options.task import (
     PACKAGES,
     Task,
     is_importable,
-    option,
     package_version,
     require_packages,
 )
@@ -106,58 +99,6 @@ def test_runs_of_unknown_tasks_and_commands_that_a_task_lacks_are_refused(tmp_pa
     (tmp_path / "model.json").write_text('{"task": "molecule"}')
     with pytest.raises(KindError, match="one of molecules; expected one of running text, since"):
         task_of_run(str(tmp_path), "generate")
-
-
-@dataclass(frozen=True)
-class ToyConfig:
-    data: str | None = option(None, "file of numbers")
-    out: str | None = option(None, "run folder")
-    power: int = option(2, "exponent of the mean")
-
-
-@dataclass(frozen=True)
-class ToyOptions:
-    scale: float = option(1.0, "factor of the result")
-
-
-def fit_toy(config: ToyConfig) -> None:
-    folder = Path(config.out or "")
-    folder.mkdir()
-    (folder / "model.json").write_text(json.dumps({"task": "toy", "power": config.power}))
-
-
-def evaluate_toy(run: str, data: str, options: ToyOptions, *, device: str) -> dict[str, Any]:
-    power = json.loads(Path(run, "model.json").read_text())["power"]
-    numbers = [float(line) for line in Path(data).read_text().split()]
-    return {"mean": options.scale * sum(x**power for x in numbers) / len(numbers)}
-
-
-TOY = Task(
-    name="toy", summary="Take the mean of powers.", noun="numbers", config=ToyConfig,
-    defaults=lambda given: {"power": 3} if given.data == "cubes" else {},
-    options={"evaluate": (ToyOptions,)},
-    functions={"fit": f"{__name__}:fit_toy", "evaluate": f"{__name__}:evaluate_toy"},
-)  # fmt: skip
-
-
-def test_a_task_declared_once_is_in_fit_evaluate_and_their_help(monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(registry.TASKS, "toy", TOY)
-    command = Fit(TOY)
-    assert "exponent of the mean (default: 2)" in build("fit toy", command).format_help()
-    data = tmp_path / "numbers"
-    data.write_text("1 3")
-    arguments = parse("fit toy", command, [str(data), "--out", str(tmp_path / "run")])
-    assert arguments is not None
-    command.run(arguments)
-    capsys.readouterr()  # fit says what it reads
-    words = [str(tmp_path / "run"), str(data), "--scale", "0.5"]
-    evaluated = parse("evaluate", load("evaluate"), words)
-    assert evaluated is not None
-    load("evaluate").run(evaluated)
-    assert json.loads(capsys.readouterr().out) == {"mean": 2.5}
-    cubes = parse("fit toy", command, ["cubes"])
-    assert cubes is not None
-    assert cubes.power == 3
 
 
 # L19 Table 1, computed.
