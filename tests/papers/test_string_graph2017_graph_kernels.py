@@ -1,4 +1,4 @@
-"""The recipe of graph classification: data sets, runs, resumption, table."""
+"""The recipe of graph classification: data sets, runs, folds, networks, table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
+import torch
+import torch.nn.functional as F
 
 from papers.graph_files import write_graphs
 from representer.errors import DataError
@@ -16,20 +19,30 @@ from representer.kernels import (
     RandomWalkKernel,
     WeisfeilerLehmanKernel,
 )
+from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES, graph_kernels
 from representer_papers.string_graph2017 import graph_kernels as tables
 from representer_papers.string_graph2017.graph_kernels import (
+    COSTS,
     Grams,
+    _run_fold,
+    _store,
+    best,
     candidates,
+    count_correct,
+    inner_accuracies,
 )
 from representer_papers.string_graph2017.graph_sets import (
     locate_graphs,
+    outer_folds,
     read_folds,
     read_graph_set,
     read_graphs,
 )
 from representer_papers.string_graph2017.published import FAMILIES, GRAPH_SETS
+
+# The recipe of graph classification: data sets, runs, resumption, table.
 
 GRAPH_KERNELS = RECIPES["graph-kernels"]
 
@@ -255,3 +268,158 @@ def test_an_invalid_line_is_reported_with_its_number(tmp_path, text, line, messa
 def test_invalid_folds_are_refused(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
         read_folds(written(tmp_path, text, "fold.txt"), 3)
+
+
+# The networks on the outer folds: training, validation and test parts.
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    return read_graph_set(locate_graphs(write_graphs(tmp_path_factory.mktemp("data")), ())[0])
+
+
+def fold_of(data):
+    return outer_folds(data.labels, data.folds, 0)[2]
+
+
+def run_fold(data, out, epochs=3):
+    settings = {"row": "walk-network", "seed": 0, "smoke": True, "epochs": epochs}
+    with RunFolder(out / "fold") as folder:
+        return _run_fold(folder, settings, _store(data), fold_of(data), 2, 1)
+
+
+def test_the_test_fold_is_predicted_with_the_best_epoch(data, tmp_path, monkeypatch):
+    recorded = []
+    logits = graph_kernels._logits
+
+    def record(model, store, numbers, *check):
+        recorded.append((list(numbers), {k: v.clone() for k, v in model.state_dict().items()}))
+        found = logits(model, store, numbers, *check)
+        if 1 < len(recorded) <= 3:  # the second and third epoch predict all graphs wrongly
+            found = -100.0 * F.one_hot(store.y[torch.as_tensor(numbers)], found.shape[1])
+        return found
+
+    monkeypatch.setattr(graph_kernels, "_logits", record)
+    row = run_fold(data, tmp_path)
+    numbers, weights = recorded.pop()
+    fold = fold_of(data)
+    assert numbers == fold.test.tolist()
+    assert row["tested"] == len(fold.test)
+    best = safetensors.torch.load_file(tmp_path / "fold/model.safetensors")
+    for name, value in best.items():
+        torch.testing.assert_close(weights[name], value, rtol=0, atol=0)
+    final = safetensors.torch.load_file(tmp_path / "fold/final.safetensors")
+    assert row["epoch"] == 1
+    assert not torch.equal(final["output.weight"], best["output.weight"])
+    chosen_by = {tuple(numbers) for numbers, _ in recorded}  # the same graphs in every epoch
+    assert len(chosen_by) == 1
+    assert set(chosen_by.pop()) < set(fold.train.tolist())
+
+
+def test_every_outer_fold_has_its_own_run_folder(data, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(graph_kernels, "_run_fold", lambda *given: seen.append(given) or {})
+    settings = {"row": "wl-network", "seed": 3, "smoke": False, "epochs": 1}
+    folds = outer_folds(data.labels, data.folds, 3)
+    with RunFolder(tmp_path / "run") as run:
+        graph_kernels.tested_folds(run, settings, data, folds, 1)
+    assert [(given[0].path.name, given[4]) for given in seen] == [
+        (f"fold{k + 1}", k) for k in range(10)
+    ]
+    assert [given[3] for given in seen] == folds
+
+
+def test_the_validation_part_is_not_trained_on(data, tmp_path, monkeypatch):
+    seen = {}
+    task = graph_kernels._task
+    monkeypatch.setattr(
+        graph_kernels, "_task", lambda *given: seen.update(given=given) or task(*given)
+    )
+    run_fold(data, tmp_path, epochs=1)
+    store, train, valid, seed = seen["given"]
+    assert sorted([*train, *valid]) == fold_of(data).train.tolist()
+    assert len(valid) == pytest.approx(len(fold_of(data).train) / 9, abs=1)
+    batches = task(store, train, valid, seed).batches(0)
+    assert sorted(i for batch in batches for i in batch) == sorted(train)
+    assert min(len(batch) for batch in batches) > 1
+
+
+# Nested folds: selection on inner folds, tests on outer folds.
+
+
+@pytest.fixture(scope="session")
+def labels():
+    return np.arange(60) % 2
+
+
+def gram(labels, noise=0.3):
+    points = np.random.default_rng(0).normal(size=(len(labels), 3)) * noise
+    points[:, 0] += labels
+    return points @ points.T
+
+
+def test_the_first_repeat_uses_the_given_folds(labels):
+    given = np.arange(60) % 11
+    folds = outer_folds(labels, given, 0)
+    assert [set(given[fold.test]) for fold in folds] == [{k} for k in range(1, 11)]
+    for fold in folds:
+        assert sorted([*fold.train, *fold.test]) == list(range(60))
+        assert set(np.flatnonzero(given == 0)) <= set(fold.train)
+
+
+def test_other_repeats_use_random_stratified_folds(labels):
+    one, again, other = (outer_folds(labels, np.zeros(60), r) for r in (1, 1, 2))
+    assert sorted(np.concatenate([fold.test for fold in one])) == list(range(60))
+    assert all(labels[fold.test].sum() == 3 for fold in one)
+    assert [fold.test.tolist() for fold in one] == [fold.test.tolist() for fold in again]
+    assert [fold.test.tolist() for fold in one] != [fold.test.tolist() for fold in other]
+
+
+def test_test_labels_do_not_affect_the_selection(labels):
+    K, fold = gram(labels), outer_folds(labels, np.arange(60) % 10 + 1, 0)[3]
+    accuracies = inner_accuracies(K, labels, fold.train, 3, 0)
+    K[fold.test] = K[:, fold.test] = np.nan
+    others = labels.copy()
+    others[fold.test] = 1 - others[fold.test]
+    assert inner_accuracies(K, others, fold.train, 3, 0) == accuracies
+    assert len(accuracies) == len(COSTS)
+    assert max(accuracies) > 0.8
+
+
+def test_inner_accuracies_are_measured_on_held_out_graphs(labels):
+    apart = np.eye(60)  # every graph is like itself alone
+    assert max(inner_accuracies(apart, labels, np.arange(60), 3, 0)) <= 0.5
+
+
+def test_count_correct_counts_correct_test_predictions(labels):
+    fold = outer_folds(labels, np.arange(60) % 10 + 1, 0)[0]
+    assert count_correct(gram(labels, 0.01), labels, fold, 10.0) == len(fold.test)
+    wrong = labels.copy()
+    wrong[fold.test] = 1 - wrong[fold.test]
+    assert count_correct(gram(labels, 0.01), wrong, fold, 10.0) == 0
+
+
+def test_ties_select_the_simplest_kernel():
+    accuracies = {"a": [0.5, 0.8, 0.8, 0.7], "b": [0.8, 0.1, 0.8, 0.8]}
+    assert best(accuracies) == ("a", 10.0, 0.8)
+    assert best({"a": [0.1] * 4, "b": [0.1, 0.1, 0.1, 0.2]}) == ("b", 1000.0, 0.2)
+
+
+def test_the_svm_gets_every_cost_and_the_limit_of_steps(labels, monkeypatch):
+    seen = []
+
+    class Machine:
+        def __init__(self, C, kernel, max_iter):
+            seen.append((C, kernel, max_iter))
+
+        def fit(self, K, y):
+            return self
+
+        def predict(self, K):
+            return np.zeros(len(K))
+
+    monkeypatch.setattr(graph_kernels, "SVC", Machine)
+    shares = inner_accuracies(gram(labels), labels, np.arange(40), 2, 0)
+    assert seen == [(cost, "precomputed", 100_000) for cost in COSTS] * 2
+    assert shares == [0.5] * 4
+    assert graph_kernels.COSTS == COSTS

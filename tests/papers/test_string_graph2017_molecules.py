@@ -1,4 +1,4 @@
-"""The recipe of L17 Table 3: molecules, runs, baselines, table."""
+"""The recipe of L17 Table 3: molecules, networks, runs, baselines, table."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ import numpy as np
 import pytest
 import scipy.optimize
 import torch
+import torch.nn.functional as F
 from scipy.stats import t
 from sklearn.linear_model import Ridge
 
+from representer.data.molecules import molecule_graph
 from representer.storage.run import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES, molecules
+from representer_papers.string_graph2017.graph_sets import GraphStore
 from representer_papers.string_graph2017.molecules import (
+    DEPTH,
     FRACTIONS,
+    LoopyBP,
+    MoleculeNetwork,
+    NeuralFingerprint,
     fitted,
     locate_molecules,
     read_molecule_set,
 )
+from representer_papers.string_graph2017.published import BY_NAME
+from representer_papers.string_graph2017.published import MOLECULE_NETWORKS as NETWORKS
+
+# The recipe of L17 Table 3: molecules, runs, baselines, table.
 
 CELLS = ("wl-gated", "neural-fingerprint")
 
@@ -196,3 +207,115 @@ def test_the_command_writes_the_curve_below_the_table(request_):
     head = page[page.index("## Fewer molecules") :].split("\n\n")[2].splitlines()[0]
     assert head == "| | 2 | 8 | 35 | twice as many | 1,900,000 | L17 |"
     assert molecules.TRAINING == 1_900_000
+
+
+# The networks of L17 Table 3: sizes, equations, initial weights.
+
+SMILES = ["CC(=O)Oc1ccccc1", "C", "C1=CSC=C1[SiH3]", "CC#N"]
+
+
+@pytest.fixture(scope="session")
+def store():
+    return GraphStore.of([molecule_graph(text) for text in SMILES], torch.arange(4.0))
+
+
+def of_double(graphs):
+    return graphs._replace(x=graphs.x.double(), edge_attr=graphs.edge_attr.double())
+
+
+def test_the_rows_of_the_formula_have_its_readout_and_references():
+    shared, levels = (MoleculeNetwork(row, 82, 6, NETWORKS[row].units) for row in BY_NAME)
+    assert [model.body.layer.readout for model in (shared, levels)] == ["sum", "sum"]
+    assert [len(model.body.layer.walks) for model in (shared, levels)] == [1, DEPTH]
+    for model in (shared, levels):
+        count = sum(parameter.numel() for parameter in model.parameters())
+        assert round(count / 1e6, 2) == 0.26
+        assert {layer.decay for layer in [model.body.layer]} == {"gated"}
+
+
+def test_the_fingerprint_follows_its_equations(store):
+    torch.manual_seed(0)
+    net = NeuralFingerprint(82, 6, 5).double()
+    graphs = of_double(store([0, 2]))
+    h = graphs.x
+    found = torch.zeros(2, 5, dtype=torch.float64)
+    for W, V, S, norm, O in zip(  # noqa: E741  (the equations' letter)
+        net.neighbors, net.bonds, net.own, net.norms, net.outputs, strict=True
+    ):
+        sums = []
+        for v in range(len(h)):
+            terms = [
+                W.weight @ h[u] + V.weight @ e
+                for u, w, e in zip(*graphs.edge_index, graphs.edge_attr, strict=True)
+                if w == v
+            ]
+            sums.append(sum(terms) + S.weight @ h[v] + S.bias)
+        z = torch.stack(sums)
+        mean, var = z.mean(0), z.var(0, unbiased=False)
+        h = F.relu((z - mean) / (var + norm.eps).sqrt() * norm.weight + norm.bias)
+        for v in range(len(h)):
+            found[graphs.batch[v]] += torch.softmax(O.weight @ h[v] + O.bias, dim=0)
+    torch.testing.assert_close(net(graphs), found, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(net.eval()(graphs), found, rtol=1e-10, atol=1e-10)
+
+
+def test_loopy_bp_follows_its_equations(store):
+    torch.manual_seed(0)
+    net = LoopyBP(82, 6, 5).double()
+    graphs = of_double(store([2, 1]))
+    f = graphs.x
+    bonds = {
+        (int(i), int(j)): e for i, j, e in zip(*graphs.edge_index, graphs.edge_attr, strict=True)
+    }
+    given = {ij: net.first.weight @ torch.cat((f[ij[0]], e)) for ij, e in bonds.items()}
+    messages = {ij: F.relu(g) for ij, g in given.items()}
+    zero = torch.zeros(5, dtype=torch.float64)
+    for _ in range(3):
+        messages = {
+            (i, j): F.relu(
+                given[i, j]
+                + net.message.weight
+                @ sum((m for (k, to), m in messages.items() if to == i and k != j), zero)
+            )
+            for i, j in bonds
+        }
+    found = torch.zeros(2, 5, dtype=torch.float64)
+    for i in range(len(f)):
+        reached = sum((m for (_, to), m in messages.items() if to == i), zero)
+        found[graphs.batch[i]] += F.relu(net.atom.weight @ f[i] + net.output.weight @ reached)
+    torch.testing.assert_close(net(graphs), found, rtol=1e-10, atol=1e-10)
+
+
+def test_reverse_edges_are_found_in_any_order_of_edges(store):
+    torch.manual_seed(0)
+    net = LoopyBP(82, 6, 4)
+    graphs = store(range(4))
+    order = torch.randperm(graphs.edge_index.shape[1])
+    mixed = graphs._replace(
+        edge_index=graphs.edge_index[:, order], edge_attr=graphs.edge_attr[order]
+    )
+    torch.testing.assert_close(net(mixed), net(graphs))
+
+
+def test_initial_weights_follow_the_authors(store):
+    torch.manual_seed(0)
+    layer = MoleculeNetwork("wl-gated", 82, 6, 175).body.layer
+    relabeling, walks = layer.relabeling, layer.walks[0]
+    stds = {
+        relabeling.weight.chunk(2)[1]: 350**-0.5,  # U1 [h, sum]
+        relabeling.neighbors: 350**-0.5,
+        relabeling.weight.chunk(2)[0]: 181**-0.5,  # U2 [h, bond]
+        relabeling.edge_weight: 181**-0.5,
+        walks.weight: 175**-0.5,
+        walks.edge_weight: 0.1,
+        walks.gate_weight: 175**-0.5,
+        layer.embedding: 0.1,
+    }
+    for weight, std in stds.items():
+        assert weight.std().item() == pytest.approx(std, rel=0.06), weight.shape
+    assert not relabeling.bias.any()
+    assert not walks.gate_bias.any()
+    network = MoleculeNetwork("neural-fingerprint", 82, 6, 145)
+    assert all((norm.weight == 1).all() for norm in network.body.norms)
+    assert network.head[0].weight.std().item() == pytest.approx(145**-0.5, rel=0.06)
+    assert not network.head[2].bias.any()

@@ -1,4 +1,4 @@
-"""Sizes declared in MATLAB files are checked before anything is allocated."""
+"""Recordings in MATLAB files and NumPy archives, whose declared sizes are checked first."""
 
 from __future__ import annotations
 
@@ -9,9 +9,81 @@ import numpy as np
 import pytest
 
 from representer.data.signals import arrays as mat_layout
+from representer.data.signals import read_mat, read_npz, synthetic_recordings
 from representer.data.signals.arrays import check_layout
+from representer.errors import DataError
 
 scipy_io = pytest.importorskip("scipy.io")
+
+
+# Recordings in a MATLAB file.
+
+
+def written(path, **changed):
+    arrays = {"X": np.ones((3, 2, 4)), "y": [0, 1, 0], "subject": [1, 1, 2], "fs": 100.0, **changed}
+    scipy_io.savemat(path, {k: v for k, v in arrays.items() if v is not None})
+    return path
+
+
+def test_arrays_are_read(tmp_path):
+    drawn = synthetic_recordings(subjects=2, windows=4)
+    path = written(
+        tmp_path / "a.mat", X=drawn.signals,
+        y=np.asarray(drawn.classes, dtype=object)[drawn.labels], subject=drawn.subjects,
+        fs=drawn.sampling_rate, channels=np.asarray(drawn.channels, dtype=object),
+    )  # fmt: skip
+    read = read_mat(path)
+    assert np.array_equal(read.signals, drawn.signals)
+    assert np.array_equal(read.labels, drawn.labels)
+    assert read.subjects.tolist() == drawn.subjects.tolist()
+    assert (read.classes, read.channels) == (drawn.classes, drawn.channels)
+    assert read.sampling_rate == 100
+
+
+def test_names_can_be_numbers_and_columns(tmp_path):
+    path = written(tmp_path / "a.mat", y=[[0], [1], [0]], subject=[[1], [1], [2]])
+    read = read_mat(path)
+    assert (read.classes, read.subjects.tolist()) == (("0", "1"), ["1", "1", "2"])
+    assert read.channels == ("ch0", "ch1")
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 4), (1, 2, 4), (1, 1, 4)])
+def test_a_single_channel_or_window_keeps_its_axis(tmp_path, shape):
+    path = written(tmp_path / "a.mat", X=np.ones(shape), y=None, subject=[1] * shape[0])
+    assert read_mat(path, is_labeled=False).signals.shape == shape
+
+
+def test_padding_of_char_rows_is_dropped(tmp_path):
+    path = written(tmp_path / "a.mat", channels=np.asarray(["Fz ", "FC1"]))
+    assert read_mat(path).channels == ("Fz", "FC1")
+
+
+def test_missing_arrays_are_reported(tmp_path):
+    path = written(tmp_path / "a.mat", y=None, fs=None)
+    with pytest.raises(
+        DataError, match=r"a\.mat: there is no array y and no fs; the file has X, subje"
+    ):
+        read_mat(path)
+
+
+def test_invalid_matlab_files_are_rejected(tmp_path):
+    (tmp_path / "a.mat").write_text("no arrays")
+    with pytest.raises(
+        DataError, match=r"a\.mat: cannot be read as a MATLAB file: it has no MATLAB header"
+    ):
+        read_mat(tmp_path / "a.mat")
+
+
+def test_version_7_3_is_rejected_with_the_fix(tmp_path):
+    head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124, b" ") + b"\x00\x02IM"
+    (tmp_path / "a.mat").write_bytes(head + b"\x00" * 512)
+    with pytest.raises(
+        DataError, match=r"a\.mat: MATLAB files of version 7\.3 are not supported\. Save it with"
+    ):
+        read_mat(tmp_path / "a.mat")
+
+
+# Sizes declared in MATLAB files are checked before anything is allocated.
 
 
 def element(kind: int, data: bytes) -> bytes:
@@ -148,3 +220,46 @@ def test_variables_expand_to_a_limit_together(path, monkeypatch):
     assert names(path, packed) == ["X"]
     with pytest.raises(ValueError, match="compressed too far"):
         names(path, packed * 2)
+
+
+# Recordings in an .npz file.
+
+
+def test_channels_are_optional(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.ones((2, 3, 4)), y=[0, 1], subject=["a", "b"], fs=250)
+    assert read_npz(tmp_path / "a.npz").channels == ("ch0", "ch1", "ch2")
+
+
+def test_missing_keys_are_reported(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.ones((2, 3, 4)), label=[0, 1])
+    expected = (
+        r"a\.npz: there is no array y and no subject and no fs; the file has "
+        r"X float64 \(2, 3, 4\), label int64 \(2,\)\. X, y.*--signals NAME, --labels NAME"
+    )
+    with pytest.raises(DataError, match=expected):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_objects_are_not_unpickled(tmp_path):
+    x = np.ones((2, 3, 4))
+    who = np.asarray(["a", None], dtype=object)
+    np.savez(tmp_path / "a.npz", X=x, y=[0, 1], subject=who, fs=250)
+    with pytest.raises(
+        DataError, match=r"the array subject holds objects\. Save it .*: plain arrays"
+    ):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_a_single_array_is_not_an_archive(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(3))
+    (tmp_path / "a.npy").rename(tmp_path / "a.npz")
+    with pytest.raises(DataError, match=r"a\.npz: cannot be read as \.npz"):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(("subject", "rate"), [("groups", "sfreq"), ("subjects", "sampling_rate")])
+def test_subjects_and_rate_may_have_another_common_name(tmp_path, subject, rate):
+    arrays = {"X": np.ones((4, 2, 8)), "y": [0, 1, 0, 1], subject: [1, 1, 2, 2], rate: 100.0}
+    np.savez(tmp_path / "a.npz", **arrays)
+    data = read_npz(tmp_path / "a.npz")
+    assert (data.subjects.tolist(), data.sampling_rate) == (["1", "1", "2", "2"], 100.0)
