@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from representer.data import splits, stored
+from representer.data import splits
 from representer.data.graphs import read_graph_tables, read_jsonl_graphs
 from representer.data.molecules import read_molecules
 from representer.data.signals import read_recordings
@@ -19,6 +19,7 @@ from representer.data.splits import digest_of, digest_of_graph
 from representer.data.tables import files
 from representer.data.tables.files import DEFLATE_RATIO, read_arrays
 from representer.data.text import read_table
+from representer.data.text.words import Stored
 from representer.errors import DataError
 
 
@@ -175,9 +176,7 @@ def test_labels_and_subjects_of_recordings_but_not_their_files(tmp_path):
 
 
 def test_stored_entries_are_those_that_were_written():
-    texts = stored.Stored.write(
-        (text.encode() for text in ["a", "", "größer", "b c"]), bytes.decode
-    )
+    texts = Stored.write((text.encode() for text in ["a", "", "größer", "b c"]), bytes.decode)
     assert [*texts] == ["a", "", "größer", "b c"]
     assert [*texts.take(np.array([2, 0]))] == ["größer", "a"]
     assert [*texts[1:3]] == ["", "größer"]
@@ -188,7 +187,7 @@ def test_stored_entries_are_those_that_were_written():
 
 
 def test_a_file_that_was_cut_off_is_noticed(tmp_path):
-    texts = stored.Stored.write(iter([b"abc", b"def"]), bytes.decode)
+    texts = Stored.write(iter([b"abc", b"def"]), bytes.decode)
     texts._file.file.truncate(4)
     with pytest.raises(OSError, match="1 of 3 bytes"):
         texts[1]
