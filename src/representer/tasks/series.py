@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,11 +18,9 @@ from representer.estimators import SeriesClassifier, SeriesRegressor
 from representer.estimators.series import SeriesInputs, read_series
 from representer.estimators.targets import classes_of
 from representer.options.series import TASK, SeriesReading
-from representer.options.task import AUTO, Streaming
 from representer.tasks.flow import EstimatorTask
 from representer.tasks.objects import Data, Objects
 from representer.tasks.results import Baseline, Facts, constant_prediction, ranks
-from representer.tasks.use import Inputs, as_csv, check_output, write_table
 
 MOST = 2**27  # squares of the nearest series: training times test series times steps
 STEPS = 100  # of the resampled series of the baselines, at most
@@ -128,41 +126,21 @@ class SeriesTask(EstimatorTask):
         has_lines = Path(path).suffix != ".npz"
         return Objects.of_file(path, read_series(result.series), result, has_lines=has_lines)
 
-    def predict(
-        self,
-        run: str | Path,
-        data: Inputs,
-        output: str | Path | None,
-        options: SeriesReading,
-        streaming: Streaming | None = None,
-        *,
-        device: str = AUTO,
-    ) -> None:
-        """Write the prediction for every series or, with ``stream``, one after each of its steps.
-
-        Raises:
-            DataError: The series or the path of the output cannot be used.
-            ArgumentError: The model needs whole series, with ``stream``.
-            StorageError: The output cannot be written.
-        """
-        if not (streaming and streaming.stream):
-            return super().predict(run, data, output, options, device=device)
-        if output is not None:
-            check_output(Path(output), Path(str(data)))
-        estimator, _, series = self.opened(run, data, options, device=device)
+    def streamed(
+        self, run: str | Path, estimator: Any, form: Any, objects: Any
+    ) -> Iterator[Sequence[object]]:
+        """Yield the head, and a prediction after each step of every series."""
         (names,), reader = classes_of(estimator.target_) or [[]], estimator.stream()
-        head = ["series", "step", "prediction", *(f"probability_{name}" for name in names)]
-        table: list[list[object]] = [list(head)]
-        for number, whole in zip(series.numbers, series.objects, strict=True):
+        yield ["series", "step", "prediction", *(f"probability_{name}" for name in names)]
+        for number, whole in zip(objects.numbers, objects.objects, strict=True):
             reader.reset()
             for step, values in enumerate(whole.T):
                 result = reader.step(values)
                 if result is not None and names:
                     best = names[int(result.argmax())]
-                    table.append([number, step, best, *(f"{chance:.6f}" for chance in result)])
+                    yield [number, step, best, *(f"{chance:.6f}" for chance in result)]
                 elif result is not None:  # else nothing but missing values so far
-                    table.append([number, step, f"{result:.6g}"])
-        return write_table(output, [as_csv(table)])
+                    yield [number, step, f"{result:.6g}"]
 
     def describe(self, config: Any, data: Data) -> Facts:
         series = data.parts["train"].objects

@@ -33,7 +33,7 @@ from representer.estimators.results import figures_of_sets, result_columns
 from representer.estimators.supervised import NOT_FINITE
 from representer.estimators.targets import Numbers, classes_of, columns_of
 from representer.jobs import completed
-from representer.options.task import AUTO, Task
+from representer.options.task import AUTO, Streaming, Task
 from representer.report import write_report
 from representer.report.page import EXPLAINED, Predictions, figures_by_target
 from representer.storage import atomic
@@ -182,26 +182,38 @@ class EstimatorUse(ABC):
         data: Inputs,
         output: str | Path | None,
         options: Any,
+        streaming: Streaming | None = None,
         *,
         device: str = AUTO,
     ) -> None:
         """Write the rows of the input, in order, or the number of each object, with predictions.
 
-        A row that cannot be used keeps its place without a prediction; stderr says which.
+        A row that cannot be used keeps its place without a prediction; stderr says which. With
+        ``stream``, objects are read step by step, and there is a row for each step.
 
         Raises:
             DataError: The objects or the path of the output cannot be used.
+            ArgumentError: The model needs whole objects, with ``stream``.
             StorageError: The output cannot be written.
         """
         if output is not None:
             check_output(Path(output), Path(data) if isinstance(data, str | Path) else None)
+        if streaming and streaming.stream:
+            table = self.streamed(run, *self.opened(run, data, options, device=device))
+            return write_table(output, [as_csv(table)])
         estimator, _, blocks = self._opened(run, data, options, device=device)
         parts = predicted_table(
             blocks, lambda objects: self._checked(run, estimator, objects),
             lambda one: self.reason(estimator, None, one), classes_of(estimator.target_), self.noun,
             output, self.labels_of(estimator),
         )  # fmt: skip
-        write_table(output, parts)
+        return write_table(output, parts)
+
+    def streamed(
+        self, run: str | Path, estimator: Any, form: Any, objects: Any
+    ) -> Iterable[Sequence[object]]:
+        """Return the head and the rows of the predictions for each step of the objects."""
+        raise NotImplementedError
 
     def labels_of(self, estimator: Any) -> LabelSets | None:
         """Return the labels of which an object has any number; None for other targets."""

@@ -29,7 +29,7 @@ from representer.explain import (
 from representer.machine import limited
 from representer.models import SignalStream
 from representer.options.signal import DEMO, TASK, SignalConfig, SignalReading
-from representer.options.task import AUTO, Streaming, defaults
+from representer.options.task import defaults
 from representer.report.metrics import paired_over_subjects
 from representer.report.page import Predictions, figures_of
 from representer.report.summary import ACCURACY, chance_sentence, parts_sentence, standing
@@ -67,7 +67,6 @@ from representer.tasks.signal.data import (
     windows_of,
     windows_to_fit,
 )
-from representer.tasks.use import Inputs, as_csv, check_output, write_table
 from representer.training import generators
 
 # Explain the models of a signal run: wavelets, common oscillations, bands and phase lags.
@@ -591,46 +590,26 @@ class SignalTask(EstimatorTask):
             windows = of_path(self, run, data)
         return named_examples(windows, "window", self.groups(windows))
 
-    def predict(
-        self,
-        run: str | Path,
-        data: Inputs,
-        output: str | Path | None,
-        options: SignalReading,
-        streaming: Streaming | None = None,
-        *,
-        device: str = AUTO,
-    ) -> None:
-        """Write the class and the probabilities of every window, with its subject and number.
+    def streamed(
+        self, run: str | Path, estimator: Any, form: SignalForm, objects: Windows
+    ) -> Iterator[Sequence[object]]:
+        """Yield the head, and a prediction after each stride of every window.
 
-        Args:
-            run: The run folder, or the folder of a fold.
-            data: The recordings.
-            output: CSV file, written atomically; stdout if None.
-            options: How to read them; by default as in training.
-            streaming: With ``stream``, read each window stride by stride and write a row for each
-                stride, with the time in seconds at which the network's prediction is available; the
-                time per step is printed on stderr. Without a network, a recentered kernel predicts
-                each window beside those of its subject before it.
-            device: Device of the network, see `estimators.load`.
+        It comes with the time in seconds at which the network's prediction is available; the time
+        per step is printed on stderr. Without a network, a recentered kernel predicts each window
+        beside those of its subject before it.
 
         Raises:
-            DataError: If the recordings or the path of the output cannot be used.
-            StorageError: If the output cannot be written.
-            KindError: If the model has no network, with ``stream``.
+            KindError: If the model has no network, and no such kernel.
         """
-        if not (streaming and streaming.stream):
-            return super().predict(run, data, output, options, device=device)
-        if output is not None:
-            check_output(Path(output), Path(str(data)))
-        estimator, form, windows = self.opened(run, data, options, device=device)
+        recordings = objects.recordings
         if not estimator.has_network and estimator.recenter:
-            predicted = _arriving(estimator, windows.recordings)
+            predicted = _arriving(estimator, recordings)
         elif not estimator.has_network:
             expected = "a model with a network, since a kernel compares whole windows"
             raise KindError("the run", "one of a kernel machine alone", expected)
         else:
-            predicted = _streamed(estimator, windows.recordings)
+            predicted = _streamed(estimator, recordings)
         if estimator.has_network and estimator.pool_.kernel:
             say("the network alone predicts the stream; the kernel compares whole windows")
         scheme = "subject" if form.is_standardized_by_subject else estimator.standardize
@@ -638,14 +617,12 @@ class SignalTask(EstimatorTask):
             say(f"standardized by the {scheme}, as in training; a live stream needs these "
                 "statistics in advance, except with --standardize training")  # fmt: skip
         (names,) = classes_of(estimator.target_)
-        head = ["subject", "window", "second", "prediction", *(f"probability_{n}" for n in names)]
-        table: list[list[object]] = [list(head)]
+        yield ["subject", "window", "second", "prediction", *(f"probability_{n}" for n in names)]
         for row, second, chances in predicted:
             require_finite(run, chances)
-            predicted = [names[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
-            table.append([windows.recordings.subjects[row], row, f"{second:.6g}", *predicted])
-        write_table(output, [as_csv(table)])
-        return None
+            best = names[int(chances.argmax())]
+            shown = f"{second:.6g}", best, *(f"{chance:.6f}" for chance in chances)
+            yield [recordings.subjects[row], row, *shown]
 
     def comparison(self, config: Any, **options: Any) -> EstimatorComparison:
         return SignalComparison.read(self, config, **options)
