@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import runpy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,9 +14,9 @@ from typing import Any
 import pytest
 from matplotlib.axes import Axes
 
-from representer.errors import DataError, Interrupted, TrainingError
+from representer.errors import DataError, Interrupted, StorageError, TrainingError
 from representer.storage.checkpoint import Checkpoint, save_step
-from representer.storage.run import RunFolder
+from representer.storage.run import MODEL, RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
 from representer_papers.shared.tables import (
@@ -112,6 +114,34 @@ def test_a_broken_line_is_named(tmp_path: Path):
         file.write('{"recipe": "a-rec\n')
     with pytest.raises(DataError, match=r"results\.jsonl, line 2: this is not the line of a run"):
         read_lines(tmp_path / "results.jsonl")
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    go(tmp_path, 0)
+    whole = (tmp_path / "results.jsonl").read_bytes()
+
+    def full(file: int) -> None:  # what was written before is there by now
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        request = Request(Path("/data/sets"), tmp_path)
+        with pytest.raises(StorageError, match="no space left on device"):
+            append_line(request, MEASURE, tmp_path / "fine" / "gated-seed0", "paused")
+    assert (tmp_path / "results.jsonl").read_bytes() == whole
+
+
+def test_a_finished_run_with_a_model_keeps_no_checkpoints(tmp_path: Path):
+    def trained(folder: RunFolder, config: Config, _: object) -> dict[str, Any]:
+        (folder.checkpoints / "step-000000030.ckpt").write_bytes(bytes(8))
+        if config.seed == 1:
+            folder.write_bytes(MODEL, bytes(8))
+        return train(None, folder, config, None)
+
+    request = Request(Path("/data/sets"), tmp_path)
+    runs = [Run(tmp_path / f"gated-seed{seed}", Config(seed), "epochs") for seed in (0, 1)]
+    run_missing(request, MEASURE, runs, tuple, trained)
+    assert [(run.folder / "checkpoints").exists() for run in runs] == [True, False]
 
 
 ROOT = Path(__file__).parents[2]

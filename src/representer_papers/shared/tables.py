@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import statistics
 import subprocess
 import time
@@ -33,7 +34,7 @@ from representer.errors import (
 from representer.machine import limited, processor
 from representer.storage import atomic
 from representer.storage.checkpoint import latest
-from representer.storage.run import RunFolder
+from representer.storage.run import MODEL, RunFolder
 from representer.tasks.recipe import Request
 from representer.tasks.worklist import outcomes
 from representer.training.generators import fingerprint
@@ -86,8 +87,8 @@ def append_line(request: Request, measure: Measure, folder: Path, status: str) -
     last = read_lines(path).get(_key(line), {}) if path.exists() else {}
     if any(last.get(name) != line[name] for name in ("status", "steps", "value", "hours")):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:  # one write, since runs may be parallel
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        # A full disk must not leave half a line, which would stop every run that comes after.
+        atomic.append(path, (json.dumps(line, ensure_ascii=False) + "\n").encode())
 
 
 def read_lines(path: Path) -> dict[tuple[Any, ...], Line]:
@@ -321,6 +322,8 @@ def run_one(run: Run[C], data: D, train: Train[C, D], record: Record) -> None:
                 if metrics is not None:
                     folder.write_json(METRICS, metrics)
                 status = "finished"
+                if (run.folder / MODEL).exists():  # nothing continues it: they would fill the disk
+                    shutil.rmtree(folder.checkpoints)
             except TrainingError as error:  # divergence of one run must not stop the others
                 print(f"{run.folder}: {error}", flush=True)
                 status = "diverged"
