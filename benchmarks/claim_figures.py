@@ -52,12 +52,9 @@ class Finding:
 
 def rows_of(text: str, heading: str = "", first: str = "") -> list[Row]:
     """Return the rows of the first table under a heading whose head has a column."""
-    section = section_of(text, heading) if heading else text
-    for block in section.split("\n\n"):
-        lines = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-                 for line in block.splitlines() if line.startswith("|")]  # fmt: skip
-        if len(lines) > 2 and (not first or first in lines[0]):
-            return [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]
+    for head, rows in result_pages.tables(section_of(text, heading) if heading else text):
+        if rows and (not first or first in head):
+            return [dict(zip(head, row, strict=True)) for row in rows]
     raise KeyError(f"no table under {heading!r}")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import result_pages
 from machine import Limits
 from timing import Rounds, Spread
 
@@ -78,11 +78,9 @@ def earlier(page: Path | None) -> dict[str, str]:
     """Return what the table of goals of an earlier page has measured, by the row's first cell."""
     if page is None:
         return {}
-    lines = page.read_text(encoding="utf-8").partition("## Goals\n")[2].partition("\n## ")[0]
-    rows = [re.split(r" *\| *", line)[1:-1] for line in lines.splitlines() if line[:1] == "|"]
-    if not rows:
-        raise SystemExit(
-            f"--before {page}: there is no table of goals; expected a page of this script."
-        )
-    column = rows[0].index("measured")
-    return {row[0]: row[column] for row in rows[2:]}
+    section = page.read_text(encoding="utf-8").partition("## Goals\n")[2].partition("\n## ")[0]
+    for head, rows in result_pages.tables(section):
+        return {row[0]: row[head.index("measured")] for row in rows}
+    raise SystemExit(
+        f"--before {page}: there is no table of goals; expected a page of this script."
+    )

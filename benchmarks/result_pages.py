@@ -10,6 +10,7 @@ has one. The command above does the same to pages that lie beside it, such as th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -57,6 +58,15 @@ def link_of(folder: Path, name: str) -> str:
 def section(name: str, text: str) -> str:
     """Return a page as a section of another one."""
     return f"{_mark(name)}\n{_moved(text, 1)}"
+
+
+def tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Yield the head and the rows of each table of Markdown."""
+    for block in text.split("\n\n"):
+        lines = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+                 for line in block.splitlines() if line.startswith("|")]  # fmt: skip
+        if len(lines) > 1:
+            yield lines[0], lines[2:]
 
 
 def _mark(name: str) -> str:

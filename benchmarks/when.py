@@ -5,7 +5,6 @@ python benchmarks/when.py --out docs/when.md
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from collections import defaultdict
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import result_pages
 from claim_figures import row_of, rows_of, welch
-from report import publish, table
+from report import options, publish, table
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 COMMAND = "python benchmarks/when.py --out docs/when.md"
@@ -92,12 +91,8 @@ def times(
     page: str, heading: str, column: int, names: dict[str, str], other: str, data: str
 ) -> Iterator[Comparison]:
     """Yield ratios of times in the n-th column called speedup of a table below a heading."""
-    section = page_of(page).partition(f"{heading}\n")[2]
-    rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines()
-        if line.startswith("|")
-    ]  # fmt: skip
-    columns = [k for k, head in enumerate(rows[0]) if head.startswith("speedup over")]
+    head, rows = next(result_pages.tables(page_of(page).partition(f"{heading}\n")[2]))
+    columns = [k for k, title in enumerate(head) if title.startswith("speedup over")]
     for name, ours in names.items():
         cell = next(row for row in rows if row[0] == name)[columns[column]]
         ratio, low, high = (float(number) for number in re.findall(r"[\d.]+", cell))
@@ -249,9 +244,7 @@ def text() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write when to use the library, and when not.")
-    parser.add_argument("--out", type=Path, help="page to write; printed if not given")
-    publish(text(), parser.parse_args().out)
+    publish(text(), options("Write when to use the library, and when not.").out)
 
 
 if __name__ == "__main__":
