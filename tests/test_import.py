@@ -159,15 +159,22 @@ def test_what_the_extra_train_installs_is_enough_to_train_on_text_and_to_serve()
 
 
 @pytest.mark.slow
-def test_a_fitted_model_is_loaded_without_the_compiler_of_torch(tmp_path):
-    from representer.estimators import TextClassifier
-
-    sizes = {"hidden_size": 3, "embedding_size": 3, "epochs": 1, "min_count": 1, "verbose": 0}
-    TextClassifier(**sizes).fit(["a good film", "a bad film"] * 9, ["+", "-"] * 9).save(tmp_path)
+def test_a_model_is_trained_and_loaded_without_the_compiler_of_torch(tmp_path):
+    sizes = "hidden_size=3, embedding_size=3, epochs=1, min_count=1, verbose=0"
+    loaded = "print({'sympy', 'torch._dynamo', 'torch.distributed.tensor'} & {*sys.modules})"
     said = interpret(
+        "import sys\n"
+        "from representer.estimators import TextClassifier\n"
+        f"model = TextClassifier({sizes})\n"
+        "model.fit(['a good film', 'a bad film'] * 9, ['+', '-'] * 9)\n"
+        f"model.save({str(tmp_path)!r})\n{loaded}"
+    )
+    assert said.split() == ["set()"]
+    said = interpret(
+        "import sys\n"
         "from representer.estimators import base\n"
         f"model = base.load({str(tmp_path)!r})\n"
-        "print(*model.predict(['a good film']), {'sympy', 'torch._dynamo'} & {*sys.modules})"
+        f"print(*model.predict(['a good film']))\n{loaded}"
     )
     assert said.split()[1:] == ["set()"]
 

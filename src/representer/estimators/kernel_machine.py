@@ -437,17 +437,26 @@ LONG = 2.0  # seconds that are announced
 def announce(
     kernels: Sequence[FeatureKernel], target: Column, objects: Any, values: NDArray[Any]
 ) -> None:
-    """Say about how long `fit_machine` takes, by the second of two samples, if it is long."""
-    count, seconds = min(200, len(values) // 40), 0.0
-    for start in (0, 1) if count > 1 else ():
-        rows, started = range(start, len(values), len(values) // count), time.perf_counter()
-        some, kernel = [objects[row] for row in rows], cast("Any", clone(kernels[0]))
+    """Say about how long `fit_machine` takes, if it is long, by samples of two sizes.
+
+    What a fit costs at any size, such as a table of all k-mers, is not multiplied by the objects.
+    """
+    count, seconds = min(200, len(values) // 40), dict[int, float]()
+    few = -(-count // 4)
+    for size in (few, few, count) if count > 1 else ():  # the first one warms up
+        rows, kernel = range(0, len(values), len(values) // size), cast("Any", clone(kernels[0]))
+        some, wall, used = [objects[i] for i in rows], time.perf_counter(), time.process_time()
         with contextlib.suppress(RepresenterError, ValueError):  # a sample may be too small
             kernel.fit_transform(some, linear_models.as_columns(target, values[rows]))
-        seconds = (time.perf_counter() - started) * len(values) / len(rows)
-    seconds *= 1.5 if is_process(kernels[0], target) else PASSES * len(kernels)
-    if seconds > LONG:
-        shown = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+        # other processes interrupt a short sample, and a library may use several threads
+        seconds[len(rows)] = min(time.perf_counter() - wall, time.process_time() - used)
+    if len(seconds) < 2:
+        return
+    (few, least), (many, most) = seconds.items()
+    whole = most + max(most - least, 0) / (many - few) * (len(values) - many)
+    whole *= 1.5 if is_process(kernels[0], target) else PASSES * len(kernels)
+    if whole > LONG:
+        shown = f"{whole / 60:.0f} min" if whole > 90 else f"{whole:.0f} s"
         say(f"the kernel machine takes about {shown}")
 
 

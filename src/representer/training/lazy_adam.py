@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -160,6 +161,15 @@ _LARGE = 2**20  # entries from which updating the rows of a batch takes less tim
 _PLAIN = {"betas": BETAS, "eps": EPS, "weight_decay": 0, "amsgrad": False, "maximize": False}
 
 
+# Methods of torch without their wrappers, which keep torch's compiler from tracing them: the first
+# call of one imports the compiler, which takes longer than a small training (1.3 CPU seconds).
+_BASE = torch.optim.Optimizer
+_state_dict, _load_state_dict, _adam_step = (
+    inspect.unwrap(method)
+    for method in (_BASE.state_dict, _BASE.load_state_dict, torch.optim.Adam.step)
+)
+
+
 class LazyAdam(torch.optim.Adam):
     """Adam that updates a weight with sparse gradients in the rows of the gradient only.
 
@@ -180,6 +190,9 @@ class LazyAdam(torch.optim.Adam):
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.0) -> None:
         self._rows: dict[Tensor, _RowSteps] = {}
         super().__init__(params, lr, BETAS, EPS, weight_decay, fused=True)
+
+    add_param_group = inspect.unwrap(_BASE.add_param_group)
+    zero_grad = inspect.unwrap(_BASE.zero_grad)
 
     @contextmanager
     def lookups(self, embeddings: Sequence[nn.Embedding]) -> Iterator[None]:
@@ -226,7 +239,7 @@ class LazyAdam(torch.optim.Adam):
                     weight.grad = None
                 elif weight.grad is not None and weight in self._rows:
                     self._rows.pop(weight).perform(self._moments(weight))
-        super().step()
+        _adam_step(self)
         for weight, gradient, rate in sparse:
             self._step_rows(weight, gradient.coalesce(), rate)
             weight.grad = gradient
@@ -235,11 +248,11 @@ class LazyAdam(torch.optim.Adam):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the optimizer, including the steps that rows have missed."""
         rows = [self._rows[p].state_dict() if p in self._rows else None for p in self._weights()]
-        return {**super().state_dict(), "rows": rows}
+        return {**_state_dict(self), "rows": rows}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the result of `state_dict`, or that of `torch.optim.Adam`."""
-        super().load_state_dict({k: v for k, v in state_dict.items() if k != "rows"})
+        _load_state_dict(self, {k: v for k, v in state_dict.items() if k != "rows"})
         weights = self._weights()
         saved = zip(weights, state_dict.get("rows", [None] * len(weights)), strict=True)
         self._rows = {

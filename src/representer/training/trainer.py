@@ -415,8 +415,14 @@ class Trainer:
         self._task, self._config, self._run = task, config, run
         self._settings = plain({**(settings or {}), "trainer": config.settings()})
         accelerator = self._accelerator = accelerator_for(config)
-        wrapped, scaled = accelerator.prepare(model, optimizer)
-        # Accelerate's wrapper scales in float16, and searches the path for a package at every step
+        # Accelerate wraps a model in autocast or DDP, and else imports torch's compiler and
+        # distributed tensors to look for their models, which takes longer than a small training
+        self._is_plain = accelerator.num_processes == 1 and accelerator.mixed_precision == "no"
+        if self._is_plain:
+            wrapped, scaled = model.to(accelerator.device), optimizer
+        else:
+            wrapped, scaled = accelerator.prepare(model, optimizer)
+        # its wrapper scales in float16, and searches the path for a package at every step
         self._optimizer = optimizer if accelerator.scaler is None else scaled
         self._averages = EvaluationWeights(model, optimizer, config)
         self._step = TrainingStep(accelerator, wrapped, self._optimizer, task, config, run.report)
@@ -465,7 +471,8 @@ class Trainer:
                 self._accelerator.wait_for_everyone()  # for the files of the first process
             finally:
                 self._progress.close()
-                self._accelerator.unwrap_model(self._wrapped, keep_fp32_wrapper=False)
+                if not self._is_plain:
+                    self._accelerator.unwrap_model(self._wrapped, keep_fp32_wrapper=False)
         self._interruption.repeat()
         state = self._state
         return TrainingResult(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import os
 import platform
 import random
 import re
@@ -420,7 +421,7 @@ def code_lines(
         raise ArgumentError("min_tokens", min_tokens, f"2 to max_tokens, {max_tokens}")
     root = Path(sysconfig.get_paths()["stdlib"])
     rng = random.Random(f"code_lines/{seed}")
-    files = [path for path in sorted(root.rglob("*.py")) if _is_used(path.relative_to(root))]
+    files = [root.joinpath(*parts) for parts in sorted(_sources(root))]
     rng.shuffle(files)
     rows: dict[str, int] = {}
     for path in files:
@@ -447,8 +448,15 @@ def code_lines(
     return Table(texts, labels, lines, ["text", "label"], "text", "label", [], source)
 
 
-def _is_used(path: Path) -> bool:
-    return not _SKIPPED & set(path.parts) and not path.name.startswith("_sysconfigdata")
+def _sources(root: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each file that is used, below the root and in parts."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in _SKIPPED]
+        above = Path(folder).relative_to(root).parts
+        for name in files:
+            is_used = name not in _SKIPPED and not name.startswith("_sysconfigdata")
+            if name.endswith(".py") and is_used:
+                yield *above, name
 
 
 def _lines(path: Path) -> Iterator[tuple[list[str], int]]:
