@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from representer.report.page import Column, areas_under_curves
+from representer.tasks import text
 from representer.tasks.results import (
     constant_prediction,
     majority_class,
@@ -127,3 +129,31 @@ def test_weights_of_characters_are_those_of_scikit_learn_to_the_last_bit(most):
     ):
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
+
+
+def test_both_baselines_of_texts_count_words_once(monkeypatch):
+    texts = {
+        "train": ["a good film", "a bad film", "good", "bad play"] * 5, "valid": ["good play"] * 4,
+        "test": ["bad", "good film", "a play"],
+    }  # fmt: skip
+    values = {
+        "train": np.array([1, 0, 1, 0] * 5),
+        "valid": np.ones(4, int),
+        "test": np.ones(3, int),
+    }
+    data: Any = SimpleNamespace(
+        parts={name: SimpleNamespace(objects=some) for name, some in texts.items()},
+        values=values, inputs=SimpleNamespace(words=str.split), is_regression=False,
+    )  # fmt: skip
+    tokens = {name: [text.split() for text in some] for name, some in texts.items()}
+    parts = tokens["train"], values["train"], tokens["test"]
+    expected = [
+        tfidf(*parts, (tokens["valid"], values["valid"])), tfidf(*parts, characters=True),
+    ]  # fmt: skip
+    counted, pairs = list[int](), text._words_and_pairs
+    monkeypatch.setattr(text, "_words_and_pairs", lambda x: counted.append(1) or pairs(x))
+    for ours, theirs in zip(text.train_baselines(data, tuned=True), expected, strict=False):
+        assert ours.description == theirs.description
+        np.testing.assert_array_equal(ours.predictions, theirs.predictions)
+        np.testing.assert_array_equal(ours.probabilities[0], theirs.probabilities[0])
+    assert len(counted) == sum(map(len, texts.values()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,18 +190,62 @@ def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
     is_regression = data.is_regression
     valid = (words["valid"], data.values["valid"]) if tuned else None
     parts = words["train"], train, words["test"]
+    weights = WordWeights.of(*parts, valid, is_regression=is_regression)
+    options: dict[str, Any] = {"is_regression": is_regression, "weights": weights}
     return [
-        tfidf(*parts, valid, is_regression=is_regression),
-        tfidf(*parts, is_regression=is_regression, characters=True),  # tuned, the demo's slowest
+        tfidf(*parts, valid, **options),
+        tfidf(*parts, **options, characters=True),  # tuned, the demo's slowest
         constant_prediction(train, len(words["test"]), is_regression=is_regression),
     ]
 
 
+Documents = Sequence[Sequence[str]]
+Valid = tuple[Documents, Sequence[float] | NDArray[Any]]
+
+
+def _class_count(targets: NDArray[Any], is_regression: bool) -> int:
+    """Return how many classes targets ``(N,)`` or ``(N, K)`` have together, 1 of numbers."""
+    columns = targets.reshape(len(targets), -1).T
+    return 1 if is_regression else sum(len(np.unique(x[~np.isnan(x)])) for x in columns)
+
+
+class WordWeights(NamedTuple):
+    """TF-IDF weights ``(N, F)`` of words and pairs of words, counted once for all baselines."""
+
+    train: Any
+    valid: Any  # None without validation documents
+    test: Any
+    terms: int  # F at most
+    seconds: float  # of counting, which belong to each baseline
+
+    @classmethod
+    def of(
+        cls, train_tokens: Documents, train_values: Sequence[float] | NDArray[Any],
+        test_tokens: Documents, valid: Valid | None = None, *, is_regression: bool = False,
+    ) -> Self:  # fmt: skip
+        """Count the words of documents; the arguments are those of `tfidf`."""
+        try:
+            from sklearn.feature_extraction.text import TfidfVectorizer
+        except ImportError as error:
+            raise MissingExtraError("the TF-IDF baseline", "scikit-learn", "train") from error
+        started = time.perf_counter()
+        count = _class_count(np.asarray(train_values), is_regression)
+        terms = max(FEWEST_TERMS, min(MAX_TERMS, MAX_COEFFICIENTS // count))
+        if count >= MANY:  # whose centroids are sparse
+            terms = MAX_TERMS
+        vectorizer = cast("Any", TfidfVectorizer)(
+            analyzer=_words_and_pairs, max_features=terms, sublinear_tf=True, dtype=np.float32
+        )
+        train = vectorizer.fit_transform(train_tokens)
+        documents = None if valid is None else vectorizer.transform(valid[0])
+        test = vectorizer.transform(test_tokens)
+        return cls(train, documents, test, terms, time.perf_counter() - started)
+
+
 def tfidf(
-    train_tokens: Sequence[Sequence[str]], train_values: Sequence[float] | NDArray[Any],
-    test_tokens: Sequence[Sequence[str]],
-    valid: tuple[Sequence[Sequence[str]], Sequence[float] | NDArray[Any]] | None = None, *,
-    is_regression: bool = False, characters: bool = False,
+    train_tokens: Documents, train_values: Sequence[float] | NDArray[Any],
+    test_tokens: Documents, valid: Valid | None = None, *,
+    is_regression: bool = False, characters: bool = False, weights: WordWeights | None = None,
 ) -> Baseline:  # fmt: skip
     """Train a linear model on TF-IDF weights of words and pairs of words, maybe of characters, too.
 
@@ -211,35 +255,27 @@ def tfidf(
     vector machine with C = 1 is trained, otherwise logistic regression with C = 10; of numbers,
     ridge regression with penalty 1/C, and of very many classes, of which these take hours, the
     nearest centroid of a class. Several targets ``(N, K)``, NaN where unknown,
-    have a model each.
+    have a model each. ``weights`` are those of the words, counted here if left out.
     """
-    try:
-        from scipy.sparse import csr_matrix
-        from sklearn.dummy import DummyClassifier
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression, Ridge
-        from sklearn.neighbors import KNeighborsClassifier
-        from sklearn.pipeline import make_union
-        from sklearn.preprocessing import normalize
-        from sklearn.svm import LinearSVC
-    except ImportError as error:
-        raise MissingExtraError("the TF-IDF baseline", "scikit-learn", "train") from error
-    started, make_vectorizer = (
-        time.perf_counter(),
-        partial(cast("Any", TfidfVectorizer), sublinear_tf=True, dtype=np.float32),
+    weights = weights or WordWeights.of(
+        train_tokens, train_values, test_tokens, valid, is_regression=is_regression
     )
-    truths = np.asarray(train_values)
-    targets = truths.reshape(len(truths), -1).T
-    count = (
-        1 if is_regression else sum(len(np.unique(target[~np.isnan(target)])) for target in targets)
-    )
-    terms = max(FEWEST_TERMS, min(MAX_TERMS, MAX_COEFFICIENTS // count))
-    if count >= MANY:  # whose centroids are sparse
-        terms = MAX_TERMS
-    vectorizer = make_vectorizer(analyzer=_words_and_pairs, max_features=terms)
+    from scipy.sparse import csr_matrix, hstack
+    from sklearn.dummy import DummyClassifier
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.preprocessing import normalize
+    from sklearn.svm import LinearSVC
+
+    started, truths = time.perf_counter() - weights.seconds, np.asarray(train_values)
+    targets, count = truths.reshape(len(truths), -1).T, _class_count(truths, is_regression)
+    train, documents, tested = weights.train, weights.valid, weights.test
     if characters:
-        vectorizer = make_union(vectorizer, CharacterWeights(3 * terms))
-    train = vectorizer.fit_transform(train_tokens)
+        inside = CharacterWeights(3 * weights.terms)
+        train = hstack([train, inside.fit_transform(train_tokens)]).tocsr()
+        tested = hstack([tested, inside.transform(test_tokens)]).tocsr()
+        if valid is not None:
+            documents = hstack([documents, inside.transform(valid[0])]).tocsr()
     default = 1.0 if characters else DEFAULT_C
     candidates = (
         [default] if valid is None or count >= MANY else [default / 10, default, default * 10]
@@ -261,8 +297,7 @@ def tfidf(
         # L-BFGS takes 7 to 25 times as long on two data sets, and stops before the minimum
         return LogisticRegression(C=c, max_iter=1000, solver="newton-cg").fit(rows, values)
 
-    documents = None if valid is None else vectorizer.transform(valid[0])
-    tested, predicted, selected, origin = vectorizer.transform(test_tokens), [], 0, ""
+    predicted, selected, origin = [], 0, ""
     ranked = list[NDArray[np.float64] | None]()
     for k, target in enumerate(targets):
         labeled = np.flatnonzero(~np.isnan(target))
@@ -314,19 +349,14 @@ class CharacterWeights:
         self.inside = self.counter(analyzer="char_wb", ngram_range=(2, 5))
         self.weights = cast("Any", TfidfTransformer)(sublinear_tf=True)
 
-    def _counted(self, documents: Sequence[Sequence[str]]) -> tuple[Any, Sequence[str]]:
+    def _counted(self, documents: Documents) -> tuple[Any, Sequence[str]]:
         """Return how often each document has each word ``(N, W)``, and the words."""
         split = [" ".join(document).split() for document in documents]
         words = sorted({word for document in split for word in document}) or [""]
         counts = self.counter(analyzer=lambda document: document, vocabulary=words)
         return counts.transform(split), words
 
-    def fit(self, documents: Sequence[Sequence[str]], y: object = None) -> CharacterWeights:
-        """Select n-grams and their weights."""
-        self.fit_transform(documents)
-        return self
-
-    def fit_transform(self, documents: Sequence[Sequence[str]], y: object = None) -> Any:
+    def fit_transform(self, documents: Documents) -> Any:
         """Select n-grams, and return the weights of the documents ``(N, F)``."""
         counts, words = self._counted(documents)
         counts = counts @ self.inside.fit_transform(words)
@@ -334,7 +364,7 @@ class CharacterWeights:
         self.kept = np.sort((-totals).argsort()[: self.most])
         return self.weights.fit_transform(self._sorted(counts[:, self.kept]))
 
-    def transform(self, documents: Sequence[Sequence[str]]) -> Any:
+    def transform(self, documents: Documents) -> Any:
         """Return the weights of documents ``(N, F)``."""
         counts, words = self._counted(documents)
         inside = self.inside.transform(words)[:, self.kept]
