@@ -1,6 +1,7 @@
 """Suites of the fault campaign: each yields cases that pass or say what broke.
 
-A suite is a module of this folder with a constant ``SUITE``; `campaign.py` finds it by itself.
+A module of this folder has its suites by name in a constant ``SUITES``, where `campaign.py` finds
+them: a suite is a title, a function that yields its cases, and what all of them need.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ import atexit
 import importlib
 import os
 import pkgutil
+import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Unavailable(Exception):
@@ -34,7 +39,7 @@ class Case:
 
     group: str
     name: str
-    run: Callable[[], None]
+    run: Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,17 @@ class Suite:
     title: str
     cases: Callable[[int, float], Iterator[Case]]
     setup: Callable[[], None] = lambda: None
+
+
+def count_of(share: float, full: int) -> int:
+    """Return a share of so many cases, at least one."""
+    return max(1, round(share * full))
+
+
+def some(items: Sequence[T], share: float, seed: int | str) -> list[T]:
+    """Draw a share of the items, in their order."""
+    chosen = random.Random(seed).sample(range(len(items)), count_of(share, len(items)))
+    return [items[k] for k in sorted(chosen)]
 
 
 _MEASURED = [-60.0, 1.0]  # when, and by how much this process was slowed
@@ -78,10 +94,19 @@ def temporary_folder() -> Path:
     return folder
 
 
+def emptied(folder: Path) -> Path:
+    """Return a folder for one case, without what the last one left."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
 def suites() -> dict[str, Suite]:
-    """Return the suites by name of module."""
+    """Return the suites by name."""
     if (tests := str(Path(__file__).parents[2] / "tests")) not in sys.path:
         sys.path.append(tests)  # whose samples of the operations some suites take
-    names = sorted(info.name for info in pkgutil.iter_modules(__path__))
-    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
-    return {name: module.SUITE for name, module in modules.items() if hasattr(module, "SUITE")}
+    found: dict[str, Suite] = {}
+    for info in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        found |= getattr(module, "SUITES", {})
+    return dict(sorted(found.items()))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import shutil
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from faults import Case, Suite, temporary_folder
-from faults.forked import HANG, forked
-from faults.tiny_runs import make_runs, write_data
+from faults import Case, Suite, emptied, some, temporary_folder
+from faults.processes import forked
+from faults.runs import make_runs, write_data
 from representer.cli.main import COMMANDS, entry_point, load
 from representer.cli.parser import build, option_strings
 from representer.errors import printable
@@ -70,9 +69,7 @@ def cases(seed: int, share: float) -> Iterator[Case]:
             if not set(action.option_strings) & set(UNCHECKED):
                 wrong += _wrong(action, random.Random(f"{seed} {name} {action.dest}"))
         wrong.append(("a further word", ["further-word"]))
-        count = max(1, round(share * len(wrong)))
-        chosen = sorted(random.Random(f"{seed} {name}").sample(range(len(wrong)), count))
-        for what, words in (wrong[k] for k in chosen):
+        for what, words in some(wrong, share, f"{seed} {name}"):
             yield Case(name, f"{name}: {what}", partial(_attempt, name, words))
     for number, words in enumerate((["fti"], ["fit", "txet"], [""], [LONG], ["-x"], ["fit", ""])):
         yield Case("no command", f"{number}: {words[-1][:10]!r}", partial(_attempt, "", words))
@@ -97,10 +94,7 @@ def _wrong(action: argparse.Action, draw: random.Random) -> list[tuple[str, list
 
 
 def _attempt(name: str, words: Sequence[str]) -> None:
-    place = _PLACE[0] / "place"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    line = _line(name, words)
+    line, place = _line(name, words), emptied(_PLACE[0] / "place")
 
     def call() -> int:
         os.chdir(place)
@@ -108,18 +102,15 @@ def _attempt(name: str, words: Sequence[str]) -> None:
 
     ended = forked(call, _PLACE[0], seconds=SECONDS)
     shown = f"{ended.err.strip()[-400:]!r} after {[word[:60] for word in line]}"
-    assert ended.code != HANG, f"no end within {SECONDS} s: {shown}"
-    option = words[0].partition("=")[0] if words else ""
-    is_free = option in (*FREE, *UNUSED)
+    is_free = bool(words) and words[0].partition("=")[0] in (*FREE, *UNUSED)
     if is_free and ended.code == 0:
         return
-    assert ended.code in ((2, 73, 74) if is_free else (2,)), f"exit code {ended.code}: {shown}"
-    errors = [one for one in ended.err.splitlines() if one.startswith("error:")]
-    assert len(errors) == 1, f"{len(errors)} lines of error: {shown}"
+    ended.require(*((2, 73, 74) if is_free else (2,)), about=f"{shown}: ", has_notices=True)
+    (error,) = [text for text in ended.err.splitlines() if text.startswith("error:")]
     assert "Traceback" not in ended.err, shown
-    assert len(errors[0]) <= LONGEST, f"{len(errors[0])} characters: {errors[0][:200]!r}"
+    assert len(error) <= LONGEST, f"{len(error)} characters: {error[:200]!r}"
     if words:
-        assert any(one in errors[0] for one in _names(name, words)), f"nothing is named: {shown}"
+        assert any(one in error for one in _names(name, words)), f"nothing is named: {shown}"
 
 
 def _line(name: str, words: Sequence[str]) -> list[str]:
@@ -136,7 +127,7 @@ def _line(name: str, words: Sequence[str]) -> list[str]:
         given[words[0].strip("<>")] = words[1]
     parser = build(name, load(name))
     known = option_strings(parser) if command in ("fit", "compare", "reproduce") else []
-    short = SHORT | ({"--target": "length"} if task == "molecule" else {})
+    short = SHORT | ({"--target": "size"} if task == "molecule" else {})
     usual = [f"{option}={value}" for option, value in short.items() if option in known]
     usual += ["--smoke"] if command == "reproduce" else []
     arguments = [given.get(a.dest, "") for a in parser._actions if not a.option_strings]
@@ -158,6 +149,8 @@ def _names(name: str, words: Sequence[str]) -> list[str]:
     return [one for one in found if one.strip()] or ["''"]
 
 
-SUITE = Suite(
-    "A command line had a wrong word: exit code 2 and one line that names it", cases, setup,
-)  # fmt: skip
+SUITES = {
+    "command_words": Suite(
+        "A command line had a wrong word: exit code 2 and one line that names it", cases, setup
+    )
+}

@@ -10,22 +10,41 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 
-def record_places(file: str) -> None:
-    """Write the name of each failpoint that is reached to a file, in order."""
+def at_failpoints(call: Callable[[str], None]) -> None:
+    """Call a function with the name of each failpoint that is reached."""
     from representer.storage import atomic
     from representer.storage import checkpoint as series
 
-    path = Path(file)
+    atomic.failpoint = series.failpoint = call
+
+
+def record_places(file: str) -> None:
+    """Write the name of each failpoint that is reached to a file, in order."""
 
     def record(name: str) -> None:
-        with path.open("a", encoding="utf-8") as names:
+        with Path(file).open("a", encoding="utf-8") as names:
             names.write(f"{name}\n")
 
-    atomic.failpoint = series.failpoint = record
+    at_failpoints(record)
+
+
+def relocate(action: str, source: str, target: str, visit: int) -> None:
+    """Move or copy a folder when a number of failpoints have been passed."""
+    left = [visit]
+
+    def count(name: str) -> None:
+        left[0] -= 1
+        if left[0] == 0 and action == "move":
+            Path(source).rename(target)
+        elif left[0] == 0:
+            shutil.copytree(source, target)
+
+    at_failpoints(count)
 
 
 def stop() -> None:
@@ -67,14 +86,14 @@ def signal_at(
         return
     module, path = place.split(":")
     owner, name = path.split(".")
-    kind = getattr(importlib.import_module(module), owner)
-    method = getattr(kind, name)
+    visited_class = getattr(importlib.import_module(module), owner)
+    method = getattr(visited_class, name)
 
     def visited(self: Any, *arguments: Any, **named: Any) -> Any:
         count(next(iter(arguments), None))
         return method(self, *arguments, **named)
 
-    setattr(kind, name, visited)
+    setattr(visited_class, name, visited)
 
 
 def limit_files(most: int) -> None:
@@ -88,9 +107,7 @@ def become_nobody() -> None:
     os.seteuid(65534)
 
 
-def set_mask(mask: int) -> None:
-    """Set the mode bits that new files lack."""
-    os.umask(mask)
+set_mask = os.umask  # the mode bits that new files lack
 
 
 def refuse_locks(code: int) -> None:
@@ -127,20 +144,3 @@ def redirect_stdout(place: str) -> None:
 def wait_until(moment: float) -> None:
     """Wait for a time, at which another process starts, too."""
     time.sleep(max(0.0, moment - time.time()))
-
-
-def relocate(action: str, source: str, target: str, visit: int) -> None:
-    """Move or copy a folder when a number of failpoints have been passed."""
-    from representer.storage import atomic
-    from representer.storage import checkpoint as series
-
-    left = [visit]
-
-    def count(name: str) -> None:
-        left[0] -= 1
-        if left[0] == 0 and action == "move":
-            Path(source).rename(target)
-        elif left[0] == 0:
-            shutil.copytree(source, target)
-
-    atomic.failpoint = series.failpoint = count

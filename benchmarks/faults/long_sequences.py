@@ -6,6 +6,7 @@ import gc
 import resource
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -24,14 +25,6 @@ SHARE = {torch.float64: 1e-12, torch.float32: 5e-6}  # of the largest entry, for
 STEPS, STREAM = 100_000, 1_000_000
 GROWTH = 8 * 2**10  # KiB by which memory may grow over a stream: the allocator's own
 Results = tuple[Tensor, Tensor, Tensor]
-
-
-def chains(order: int) -> Iterator[StringChain]:
-    """Yield every combination of the options of a chain with a given decay."""
-    for combine in COMBINES:
-        for normalized in NORMALIZED:
-            for readout in READOUTS:
-                yield StringChain(order, combine, normalized, readout)  # type: ignore[arg-type]
 
 
 def scanned(chain: StringChain, decay: Tensor, z: Tensor, state: Tensor | None = None) -> Results:
@@ -100,11 +93,8 @@ def is_a_gated_stream(decay: str, dtype: torch.dtype, reverse: bool) -> None:
 def is_flat(name: str) -> None:
     """Stream 10^6 steps through a layer: memory stays what it was, and results finite."""
     torch.manual_seed(0)
-    kinds = {
-        "StringKernelRNN": lambda: nn.StringKernelRNN(4, 16, order=3, decay=1 - 1e-7),
-        **{kind: partial(nn.TABLE1[kind], 4, 16) for kind in nn.TABLE1},
-    }
-    layer, state, block = kinds[name](), None, torch.randn(1000, 1, 4)
+    string = partial(nn.StringKernelRNN, order=3, decay=1 - 1e-7)
+    layer, state, block = nn.TABLE1.get(name, string)(4, 16), None, torch.randn(1000, 1, 4)
     peaks, output = [], block
     with torch.no_grad():
         for i in range(STREAM // len(block)):
@@ -120,7 +110,8 @@ def cases(seed: int, share: float) -> Iterator[Case]:
     """Yield the cases; a small share has the first orders only."""
     orders = [n for n in ORDERS if n <= max(1, round(8 * share))]
     for order in orders:
-        for i, chain in enumerate(chains(order)):
+        for i, options in enumerate(product(COMBINES, NORMALIZED, READOUTS)):
+            chain = StringChain(order, *options)  # type: ignore[arg-type]
             label = chain.code.replace(" ", "-")
             for k, decay in enumerate(DECAYS):
                 mean = float((i + k) % 3)
@@ -129,17 +120,17 @@ def cases(seed: int, share: float) -> Iterator[Case]:
                 dtype = (torch.float64, torch.float32)[(i + k) % 2]
                 run = partial(is_a_stream, chain, decay, dtype)
                 yield Case("streams", f"{label}-{decay:g}-{dtype}", run)
-    for decay in ("scalar", "vector", "full"):
-        for dtype in SHARE:
-            for reverse in (False, True):
-                run = partial(is_a_gated_stream, decay, dtype, reverse)
-                yield Case("gated_scan", f"gated-{decay}-{dtype}-{reverse}", run)
+    for decay, dtype, reverse in product(("scalar", "vector", "full"), SHARE, (False, True)):
+        run = partial(is_a_gated_stream, decay, dtype, reverse)
+        yield Case("gated_scan", f"gated-{decay}-{dtype}-{reverse}", run)
     for name in ("StringKernelRNN", *nn.TABLE1) if share == 1 else ():
         yield Case("memory of a stream", name, partial(is_flat, name))
 
 
-SUITE = Suite(
-    "Sequences of 10^5 and 10^6 steps with decays up to 1 - 1e-7: no overflow where the result "
-    "fits, pieces equal to the whole, and memory that does not grow",
-    cases,
-)
+SUITES = {
+    "long_sequences": Suite(
+        "Sequences of 10^5 and 10^6 steps with decays up to 1 - 1e-7: no overflow where the result "
+        "fits, pieces equal to the whole, and memory that does not grow",
+        cases,
+    )
+}

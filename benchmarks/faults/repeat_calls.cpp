@@ -44,7 +44,7 @@ static const char* make_call(const char* at) {
     at += sizeof head;
     std::vector<char> arguments(at, at + head.size);
     const char* pointers = at + head.size;
-    at = pointers + head.pointers * 16;
+    at = pointers + head.pointers * 24;
     std::vector<char*> arrays;
     std::vector<const char*> wanted;
     std::vector<int64_t> sizes;
@@ -56,15 +56,25 @@ static const char* make_call(const char* at) {
         sizes.push_back(bytes), wanted.push_back(at + 8 + bytes);
         at += 8 + 2 * bytes;
     }
-    for (int64_t i = 0; i < head.pointers; ++i) {
-        int64_t place[2];
-        std::memcpy(place, pointers + 16 * i, 16);
-        char* array = place[1] < 0 ? nullptr : arrays[place[1]];
-        std::memcpy(arguments.data() + place[0], &array, sizeof array);
-    }
+    // A pointer is in the struct or in an array, which has the recorded address again after the call.
+    const auto point = [&](bool is_restored) {
+        for (int64_t i = 0; i < head.pointers; ++i) {
+            int64_t place[3];
+            std::memcpy(place, pointers + 24 * i, 24);
+            char* array = place[2] < 0 ? nullptr : arrays[place[2]];
+            if (place[0] < 0)
+                std::memcpy(arguments.data() + place[1], &array, sizeof array);
+            else if (is_restored)
+                std::memcpy(arrays[place[0]] + place[1], wanted[place[0]] + place[1], sizeof array);
+            else
+                std::memcpy(arrays[place[0]] + place[1], &array, sizeof array);
+        }
+    };
+    point(false);
     const std::string symbol = std::string("representer_") + head.name + "_" + set;
     const auto function = reinterpret_cast<int (*)(const void*)>(dlsym(library, symbol.c_str()));
     const int status = function ? function(arguments.data()) : -1;
+    point(true);
     bool is_right = status == 0;
     const bool is_single = std::strstr(head.name, "_f32");
     for (int64_t i = 0; i < head.arrays; ++i) {

@@ -14,8 +14,8 @@ import os
 import shutil
 import struct
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -23,15 +23,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
-from faults import Case, Suite, Unavailable, patience
+from faults import Case, Suite, Unavailable, patience, temporary_folder
 from ops.divided_samples import divided_samples
 from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer import nn
-from representer.ops import OPS, core
+from representer.kernels import ConvolutionKernel, TextKernel
+from representer.ops import OPS, core, features
 from representer.ops.op import Op
 from representer.ops.string_gram import string_gram
 from representer.training.lazy_adam import RowMoments, adam_rows, step_numbers
@@ -39,10 +42,15 @@ from representer.training.lazy_adam import RowMoments, adam_rows, step_numbers
 
 @dataclass
 class Recorder:
-    """Calls by name of the operation with its type, each as the bytes of its record."""
+    """Calls by name of the operation with its type, each as the bytes of its record.
+
+    A record is a head, the struct, its pointers, and each array before and after the call. A
+    pointer is in the struct, or in an array, such as that of the structs of several views.
+    """
 
     calls: list[tuple[str, bytes]] = field(default_factory=list)
     _sizes: dict[int, int] = field(default_factory=dict)  # bytes of the arrays, by address
+    _holders: dict[int, Any] = field(default_factory=dict)  # arrays that may have pointers
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -70,26 +78,43 @@ class Recorder:
     def _record(
         self, operation: str, dtype: torch.dtype, run: Callable[..., int], reference: Any
     ) -> int:
-        arguments = reference._obj
-        kinds = arguments._fields_
-        pointers = [name for name, kind in kinds if kind is ctypes.c_void_p]
-        addresses = {name: getattr(arguments, name) for name in pointers}
-        places = {a: i for i, a in enumerate(dict.fromkeys(a for a in addresses.values() if a))}
+        frame: Any = sys._getframe(3)  # of the caller of `core.call`
+        if frame.f_globals["__name__"] == features.__name__:  # arrays of NumPy, not tensors
+            self._note(frame.f_locals.values())
+        places: dict[int, int] = {}
+        pointers, holders = [], [(-1, reference._obj)]
+        for number, holder in holders:
+            for offset, address in pointers_of(holder):
+                is_new = address and address not in places
+                if is_new:
+                    places[address] = len(places)
+                    if address in self._holders:
+                        holders.append((places[address], self._holders[address]))
+                index = places[address] if address else -1
+                pointers.append(struct.pack("<qqq", number, offset, index))
         before = [ctypes.string_at(a, self._sizes.get(a, 0)) for a in places]
-        written = bytes(arguments)
+        written = bytes(reference._obj)
         status = run(reference)
         after = [ctypes.string_at(a, self._sizes.get(a, 0)) for a in places]
         self._sizes.clear()
-        name = f"{operation}_{core._SUFFIX[dtype]}"
-        kind = type(arguments)
-        parts = [struct.pack("<40sqqq", name.encode(), len(written), len(pointers),
-                             len(before)), written]  # fmt: skip
-        for label, a in addresses.items():
-            parts.append(struct.pack("<qq", getattr(kind, label).offset, places[a] if a else -1))
-        for old, new in zip(before, after, strict=True):
-            parts += [struct.pack("<q", len(old)), old, new]
-        self.calls.append((operation, b"".join(parts)))
+        self._holders.clear()
+        name = f"{operation}_{core._SUFFIX[dtype]}".encode()
+        head = struct.pack("<40sqqq", name, len(written), len(pointers), len(before))
+        arrays = [part for old, new in zip(before, after, strict=True)
+                  for part in (struct.pack("<q", len(old)), old, new)]  # fmt: skip
+        self.calls.append((operation, b"".join([head, written, *pointers, *arrays])))
         return status
+
+    def _note(self, values: Iterable[Any]) -> None:
+        """Note the arrays among some values, and in lists and tuples of them."""
+        for value in values:
+            if isinstance(value, list | tuple):
+                self._note(value)
+            elif isinstance(value, np.ndarray | ctypes.Array):
+                is_array = isinstance(value, np.ndarray)
+                address = value.ctypes.data if is_array else ctypes.addressof(value)
+                self._sizes[address] = value.nbytes if is_array else ctypes.sizeof(value)
+                self._holders[address] = value
 
     def write(self, path: Path, operations: str) -> int:
         """Write the calls of operations whose names begin with ``operations``; return how many."""
@@ -101,11 +126,27 @@ class Recorder:
         """Write the first call of an operation, its first array cut by one number."""
         call = next(call for name, call in self.calls if name == operation)
         _, size, pointers, _ = struct.unpack_from("<40sqqq", call)
-        at = 64 + size + 16 * pointers
-        (old,) = struct.unpack_from("<q", call, at)
-        new, cut = old - 8, call[at + 8 : at + 8 + 2 * old]
+        start = 64 + size + 24 * pointers
+        (old,) = struct.unpack_from("<q", call, start)
+        new, cut = old - 8, call[start + 8 : start + 8 + 2 * old]
         short = struct.pack("<q", new) + cut[:new] + cut[old : old + new]
-        path.write_bytes(call[:at] + short + call[at + 8 + 2 * old :])
+        path.write_bytes(call[:start] + short + call[start + 8 + 2 * old :])
+
+
+def pointers_of(holder: Any) -> list[tuple[int, int]]:
+    """Return the places of pointers in a struct or an array, and the addresses, 0 for none."""
+    if isinstance(holder, ctypes.Structure):
+        names = [field[0] for field in holder._fields_ if field[1] is ctypes.c_void_p]
+        return [(getattr(type(holder), n).offset, getattr(holder, n) or 0) for n in names]
+    if isinstance(holder, ctypes.Array):
+        size = ctypes.sizeof(holder._type_)
+        return [(i * size + offset, address) for i, one in enumerate(holder)
+                for offset, address in pointers_of(one)]  # fmt: skip
+    return (
+        [*zip(range(0, holder.nbytes, 8), holder.tolist(), strict=True)]
+        if holder.dtype == np.uintp
+        else []
+    )
 
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +157,7 @@ DEADLINE = 300  # seconds of one program
 GROUPS = (
     "scan", "rkm_forward", "rkm_backward", "string_forward", "string_backward", "string_gram",
     "kbrn", "activation", "separable", "walk", "rounds", "adam_rows", "product", "transposed",
+    "text_features", "filter_counts", "sparse_gram",
 )  # fmt: skip
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}  # what a build is for
 # threads inside of the core, and threads that call it
@@ -221,14 +263,10 @@ def built(tool: str) -> Path:
     return program
 
 
-_FOLDER: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
-
-
+@cache
 def folder() -> Path:
     """Return the folder of the recorded calls and the programs."""
-    if not _FOLDER:
-        _FOLDER.append(tempfile.TemporaryDirectory(prefix="representer-calls-"))
-    return Path(_FOLDER[0].name)
+    return temporary_folder()
 
 
 @cache
@@ -260,6 +298,7 @@ def every_call() -> None:
             )
         of_rows(dtype)
         of_grams(dtype)
+        of_features(dtype)
         core.transpose(torch.randn(130, 1 + core.SMALL // 130, dtype=dtype))
     with torch.no_grad():
         for layer in (*(kind(5, 19) for kind in nn.TABLE1.values()), nn.StringKernelRNN(5, 19)):
@@ -272,13 +311,13 @@ def of_rows(dtype: torch.dtype) -> None:
     """Call what lazy Adam calls: rows with and without missed steps, with and without gradient."""
     rows, steps = 41, 60
     numbers = torch.tensor([step_numbers(j + 1, 0.01) for j in range(steps + 1)]).double().T
-    for features in (1, 17, 70):
-        weight, first, second = torch.randn(3, rows, features, dtype=dtype)
+    for width in (1, 17, 70):
+        weight, first, second = torch.randn(3, rows, width, dtype=dtype)
         last = torch.arange(rows) - 1
         moments = RowMoments(weight, first, second**2, last)
         chosen = torch.arange(0, rows, 2)
         adam_rows(moments, chosen, numbers, steps, backend="cpp")
-        gradient = torch.randn(rows, features, dtype=dtype)
+        gradient = torch.randn(rows, width, dtype=dtype)
         adam_rows(moments, torch.arange(rows), numbers, steps, gradient, backend="cpp")
 
 
@@ -292,8 +331,23 @@ def of_grams(dtype: torch.dtype) -> None:
         string_gram(tokens, None, order, 1 - math.ulp(1.0))
 
 
-SUITE = Suite(
-    "Every operation of the core under the address, undefined-behavior and thread sanitizers and "
-    "under valgrind, which must report nothing but planted mistakes",
-    cases,
-)
+def of_features(dtype: torch.dtype) -> None:
+    """Call the features of texts, of series, and the products of sparse rows."""
+    texts = ["the sea is blue", "", "a sky and a sky", "λ the", *["the sea and the sky"] * 9]
+    kernel = TextKernel(min_count=1, min_characters=1).fit(texts)
+    kernel.transform([*texts, "other words"])
+    draw, steps = np.random.default_rng(0), (1, 7, 40, 300, 41)
+    series = [draw.normal(size=(2, n)).astype(str(dtype).removeprefix("torch.")) for n in steps]
+    ConvolutionKernel(200).fit(series).read(series)
+    for rows, columns in ((0, 3), (5, 0), (40, 7), (130, 90)):
+        dense = draw.normal(size=(rows, columns)) * (draw.random((rows, columns)) < 0.2)
+        features.sparse_gram(sparse.csc_array(dense.astype(series[0].dtype)))
+
+
+SUITES = {
+    "sanitizers": Suite(
+        "Every operation of the core under the address, undefined-behavior and thread sanitizers "
+        "and under valgrind, which must report nothing but planted mistakes",
+        cases,
+    )
+}

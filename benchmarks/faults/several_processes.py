@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from faults import Case, Suite, patience, temporary_folder
+from faults import Case, Suite, count_of, patience, temporary_folder
 
 FAILURES = 16  # in full
 FAULTS = ("kill", "raise", "hang", "exit")
@@ -25,12 +25,11 @@ TOLERANCE = 1e-12  # sums of float64 in another order
 PATIENCE = 20  # seconds until a process that does not take part counts as lost
 WORKER = Path(__file__).parents[1] / "ddp_training.py"
 
-_folders: list[Path] = []
 
-
-def setup() -> None:
-    """Make the folder of the runs."""
-    _folders.append(temporary_folder())
+@functools.cache
+def folder() -> Path:
+    """Return the folder of the runs."""
+    return temporary_folder()
 
 
 def cases(seed: int, share: float) -> Iterator[Case]:
@@ -38,7 +37,7 @@ def cases(seed: int, share: float) -> Iterator[Case]:
     for processes in (2, 3):
         name = f"{processes} processes"
         yield Case("equal to one process", name, partial(compare, processes))
-    for i in range(max(1, round(FAILURES * share))):
+    for i in range(count_of(share, FAILURES)):
         draw = random.Random(f"processes {seed} {i}")
         processes, fault = (3, 2, 2, 2)[i // len(FAULTS) % 4], FAULTS[i % len(FAULTS)]
         rank, step = draw.randrange(processes), draw.randint(2, STEPS - 1)
@@ -60,19 +59,19 @@ def compare(processes: int) -> None:
 def fail(processes: int, fault: str, rank: int, step: int) -> None:
     """Let one of the processes fail at a step, and compare what torchrun completes."""
     expected = _trained(processes, "0.5")
-    folder = Path(tempfile.mkdtemp(dir=_folders[-1]))
-    run = _run(folder / "run", processes, "0.5", fault, rank, step)
+    place = Path(tempfile.mkdtemp(dir=folder()))
+    run = _run(place / "run", processes, "0.5", fault, rank, step)
     for name in RESULTS:
         same = (run / name).read_bytes() == (expected / name).read_bytes()
         assert same, f"{name} is other than without a failure"
     assert not list(run.rglob("*.tmp")), "a temporary file is left over"
-    shutil.rmtree(folder)
+    shutil.rmtree(place)
 
 
 @functools.cache
 def _trained(processes: int, dropout: str) -> Path:
     """Return the run of an undisturbed training."""
-    return _run(_folders[-1] / f"{processes} {dropout}", processes, dropout, "none", 0, 0)
+    return _run(folder() / f"{processes} {dropout}", processes, dropout, "none", 0, 0)
 
 
 def _run(run: Path, processes: int, dropout: str, fault: str, rank: int, step: int) -> Path:
@@ -89,28 +88,29 @@ def _run(run: Path, processes: int, dropout: str, fault: str, rank: int, step: i
     }  # fmt: skip
     seconds = patience(2 * START + (PATIENCE + 15 if fault != "none" else 0))
     log, start = run.with_suffix(".log"), time.monotonic()
-    with log.open("wb") as output:
-        process = subprocess.Popen(
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
             command, env={**os.environ, **variables}, stdout=output, stderr=output,
             start_new_session=True,
-        )  # fmt: skip
+        ) as process,
+    ):  # fmt: skip
+        code = None
         try:
             code = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            os.killpg(process.pid, signal.SIGKILL)
     spent = time.monotonic() - start
     text = log.read_text(encoding="utf-8", errors="replace")
     assert code == 0, f"exit code {code} after {spent:.0f} s: {text[-200:]}"
     return run
 
 
-SUITE = Suite(
-    "Several gloo processes: weights within 1e-12 of those of one process; where one is killed, "
-    "raises, hangs or ends, no hang, and torchrun's restart gives the same result to the bit",
-    cases,
-    setup,
-)
+SUITES = {
+    "several_processes": Suite(
+        "Several gloo processes: weights within 1e-12 of those of one process; where one is "
+        "killed, raises, hangs or ends, no hang, and torchrun's restart gives the same result to "
+        "the bit",
+        cases,
+    )
+}

@@ -110,7 +110,7 @@ OF_OPERATORS = {
 @NEEDS_CORE
 @pytest.mark.parametrize("name", OF_OPERATORS)
 def test_cases_of_operators_hold(bench, failures, name: str):
-    cases = {case.name: case for case in bench(f"faults.{name}").SUITE.cases(0, 1.0)}
+    cases = {case.name: case for case in bench(f"faults.{name}").SUITES[name].cases(0, 1.0)}
     assert failures(cases[one.format(core.USABLE[0])] for one in OF_OPERATORS[name]) == []
 
 
@@ -123,25 +123,25 @@ def test_a_wrong_gradient_is_noticed(bench, monkeypatch):
 
 
 def test_an_answer_of_another_form_or_status_is_seen(bench, monkeypatch):
-    suite = bench("faults.served_requests")
+    suite = bench("faults.servers")
     monkeypatch.setitem(suite._ANSWERS, "text", b"{}")
     monkeypatch.setitem(suite._VALID, "text", "good")
     monkeypatch.setattr(suite, "request", lambda *words: (200, b"{}"))
-    suite._require("text", 200, b"{}", is_wrong=False)
-    suite._require("text", 422, b'{"error": "x"}', is_wrong=True)
+    suite.require("text", 200, b"{}", is_wrong=False)
+    suite.require("text", 422, b'{"error": "x"}', is_wrong=True)
     for status, answer in ((500, b"{}"), (200, b"{}"), (404, b'{"detail": "x"}')):
         with pytest.raises(AssertionError):
-            suite._require("text", status, answer, is_wrong=True)
+            suite.require("text", status, answer, is_wrong=True)
 
 
 def test_lost_units_and_markup_in_names_are_seen(bench, monkeypatch):
     suite = bench("faults.written_results")
-    suite._interrupted(0.5, "killed")
-    suite._interrupted(0.5, "full disk")
-    suite._marked("a comparison", "[a](http://x.org)")
+    suite.interrupt(0.5, "killed")
+    suite.interrupt(0.5, "full disk")
+    suite.mark("a comparison", "[a](http://x.org)")
     monkeypatch.setattr("representer.tasks.comparison.markdown", str)
     with pytest.raises(AssertionError, match="<a href"):
-        suite._marked("a comparison", "[a](http://x.org)")
+        suite.mark("a comparison", "[a](http://x.org)")
 
     def appended(path: Path, data: bytes) -> None:
         try:
@@ -153,4 +153,4 @@ def test_lost_units_and_markup_in_names_are_seen(bench, monkeypatch):
 
     monkeypatch.setattr("representer.storage.atomic.append", appended)
     with pytest.raises(AssertionError, match="bytes of a line are left"):
-        suite._interrupted(0.5, "full disk")
+        suite.interrupt(0.5, "full disk")

@@ -16,7 +16,7 @@ from representer.storage import checkpoint
 from representer.storage.checkpoint import flatten
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from faults.warm import Server  # pyright: ignore[reportMissingImports]
+from faults.processes import Server  # pyright: ignore[reportMissingImports]
 
 FILES = ("final.safetensors", "model.safetensors", "metrics.jsonl", "metrics.csv")
 WORKER = Path(__file__).with_name("training_worker.py")

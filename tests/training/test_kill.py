@@ -1,6 +1,6 @@
 """Kill -9 at any moment, resume, and nothing is lost, doubled or different.
 
-`benchmarks/faults/kill.py` does it to every command, and many more times.
+`benchmarks/faults/interrupted.py` does it to every command, and many more times.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def run(job: dict[str, Any]) -> int:
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-        from faults.warm import serve
+        from faults.processes import serve
 
         serve(run)
     else:
