@@ -8,15 +8,13 @@ without it, its columns are empty.
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 
-from report import options, table, write_page
+from report import elsewhere, options, table, write_page
 from representer.kernels import StringKernel
+from timing import Candidate, interleave
 
 LEVEL, COUNT = 4, 100
 CASES = [(50, 3), (200, 3), (50, 10), (50, 30)]  # steps and channels
@@ -28,26 +26,24 @@ different steps. pySigLib has the signatures of the paths between the steps, too
 counts in several levels: explicitly to level 4, with their inner products; and the kernel of all
 levels by its differential equation. The difference is the largest one of the two truncated Gram
 matrices, relative to the largest value, with the steps as they are and each divided into 16."""
-_PYSIGLIB = """
-import sys, time
-import numpy as np
+PYSIGLIB = f"""
+import time
 import pysiglib
-level, paths = int(sys.argv[1]), np.load(sys.argv[2])
+paths = given["paths"]
 def explicit():
-    signatures = np.asarray(pysiglib.sig(paths, level, scalar_term=True, n_jobs=1))
+    signatures = np.asarray(pysiglib.sig(paths, {LEVEL}, scalar_term=True, n_jobs=1))
     return signatures @ signatures.T
 def equation():
     return pysiglib.sig_kernel_gram(paths, paths, dyadic_order=0, n_jobs=1)
-seconds = []
-for function in (explicit, equation):
+def seconds(function):
     function()
     every = []
     for _ in range(3):
         started = time.process_time()
         function()
         every.append(time.process_time() - started)
-    seconds.append(min(every))
-np.savez(sys.argv[3], gram=explicit(), seconds=seconds)
+    return min(every)
+result = np.r_[explicit().ravel(), seconds(explicit), seconds(equation)]
 """
 
 
@@ -55,17 +51,6 @@ def gram_of(paths: np.ndarray) -> np.ndarray:
     """Return the Gram matrix of paths ``(N, T, C)``, level 0 included."""
     kernel = sum(StringKernel(n, decay=1.0) for n in range(1, LEVEL + 1))
     return 1 + np.asarray(kernel([*np.diff(paths, axis=1)]))  # type: ignore[operator]
-
-
-def of_pysiglib(python: str, paths: np.ndarray) -> tuple[np.ndarray, list[float]]:
-    """Return the Gram matrix of explicit signatures, and seconds of both, in a new process."""
-    with tempfile.TemporaryDirectory() as folder:
-        written, result = Path(folder, "paths.npy"), Path(folder, "result.npz")
-        np.save(written, paths)
-        command = [python, "-c", _PYSIGLIB, str(LEVEL), str(written), str(result)]
-        subprocess.run(command, check=True)
-        arrays = np.load(result)
-        return arrays["gram"], arrays["seconds"].tolist()
 
 
 def refined(paths: np.ndarray, times: int) -> np.ndarray:
@@ -80,22 +65,16 @@ def measured(steps: int, channels: int, python: str | None) -> list[str]:
     paths = rng.normal(size=(COUNT, steps + 1, channels)).cumsum(1) * (
         0.3 / (steps * channels) ** 0.5
     )
-    gram_of(paths[:4])
-    every = []
-    for _ in range(3):
-        started = time.process_time()
-        gram = gram_of(paths)
-        every.append(time.process_time() - started)
-    cells = [f"{steps}", f"{channels}", f"{min(every):.4f}"]
+    seconds = interleave([Candidate("", lambda: gram_of(paths))], time.process_time, 3, 3).seconds
+    cells = [f"{steps}", f"{channels}", f"{min(seconds[''].values()):.4f}"]
     if python is None:
         return [*cells, "–", "–", "–", "–"]
-    exact, seconds = of_pysiglib(python, paths)
-    scale, few = abs(exact).max(), slice(0, 20)
+    *entries, explicit, equation = elsewhere(python, PYSIGLIB, paths=paths)
+    gram, exact, few = gram_of(paths), np.reshape(entries, (COUNT, COUNT)), slice(0, 20)
+    scale = abs(exact).max()
     finer = gram_of(refined(paths[few], 16))
     differences = abs(gram - exact).max() / scale, abs(finer - exact[few, few]).max() / scale
-    return [
-        *cells, *(f"{value:.4f}" for value in seconds), *(f"{value:.1e}" for value in differences)
-    ]  # fmt: skip
+    return [*cells, f"{explicit:.4f}", f"{equation:.4f}", *(f"{x:.1e}" for x in differences)]
 
 
 def main() -> None:

@@ -304,8 +304,8 @@ def number(number: float) -> str:
     return f"{number:.0f}" if number >= 100 else f"{number:#.3g}"
 
 
-def ratios_table(rounds: Rounds, baseline: str) -> str:
-    """Return the milliseconds of each candidate, and its speedup over a baseline."""
-    rows = [[name, spread(rounds.spread(name), 1e3), spread(rounds.ratio(baseline, name))]
+def ratios_table(rounds: Rounds, baseline: str, unit: str = "ms", scale: float = 1e3) -> str:
+    """Return the time of each candidate, and its speedup over a baseline."""
+    rows = [[name, spread(rounds.spread(name), scale), spread(rounds.ratio(baseline, name))]
             for name in rounds.seconds]  # fmt: skip
-    return table(["", "ms", f"speedup over {baseline}"], rows)
+    return table(["", unit, f"speedup over {baseline}"], rows)

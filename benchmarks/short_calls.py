@@ -33,29 +33,22 @@ MODES = ("forward, no gradients", "forward", "forward + backward")
 CALLS = 10  # of a candidate in a round
 
 
-def by_operators(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a call that runs without the short path."""
-    short = sequence_layer.core_call
-
-    def run() -> Any:
-        sequence_layer.core_call = lambda *_: None
-        try:
-            return call()
-        finally:
-            sequence_layer.core_call = short
-
-    return run
-
-
-def repeated(call: Callable[[], Any], parameters: list[Any], mode: str) -> Callable[[], None]:
-    """Return a function that makes the calls of a round."""
+def repeated(
+    call: Callable[[], Any], layer: nn.Module, mode: str, *, by_operators: bool = False
+) -> Callable[[], None]:
+    """Return a function that makes the calls of a round, without the short path if asked."""
+    parameters, short = list(layer.parameters()), sequence_layer.core_call
 
     def run() -> None:
-        for _ in range(CALLS):
-            with torch.set_grad_enabled(mode != MODES[0]):
-                output = call()[0]
-            if mode == MODES[2]:
-                torch.autograd.grad(output.sum(), parameters)
+        sequence_layer.core_call = (lambda *_: None) if by_operators else short
+        try:
+            for _ in range(CALLS):
+                with torch.set_grad_enabled(mode != MODES[0]):
+                    output = call()[0]
+                if mode == MODES[2]:
+                    torch.autograd.grad(output.sum(), parameters)
+        finally:
+            sequence_layer.core_call = short
 
     return run
 
@@ -66,9 +59,7 @@ def candidates(steps: int, units: int, mode: str) -> tuple[str, list[Candidate]]
     peer: nn.Module = nn.LSTM(units, units) if steps else nn.LSTMCell(units, units)
     state = tuple(torch.zeros(2, 1, units))
     name = f"torch.nn.{type(peer).__name__}"
-    calls: dict[str, tuple[Callable[[], Any], nn.Module]] = {
-        name: ((lambda: peer(x)) if steps else (lambda: peer(x[0], state)), peer)
-    }
+    calls = {name: repeated(lambda: peer(x) if steps else peer(x[0], state), peer, mode)}
     for label, kind in LAYERS.items():
         layer = kind(units, units)
         with torch.no_grad():
@@ -77,12 +68,9 @@ def candidates(steps: int, units: int, mode: str) -> tuple[str, list[Candidate]]
         def call(layer: Any = layer, own: Any = own) -> Any:
             return layer(x) if steps else layer.step(x[0], own)
 
-        calls[label] = call, layer
-        calls[f"{label}, by operators"] = by_operators(call), layer
-    return name, [
-        Candidate(label, repeated(call, list(layer.parameters()), mode))
-        for label, (call, layer) in calls.items()
-    ]
+        calls[label] = repeated(call, layer, mode)
+        calls[f"{label}, by operators"] = repeated(call, layer, mode, by_operators=True)
+    return name, [Candidate(label, run) for label, run in calls.items()]
 
 
 def main() -> None:
@@ -95,16 +83,9 @@ def main() -> None:
         for mode in MODES:
             baseline, timed = candidates(steps, units, mode)
             rounds = interleave(timed, time.process_time, chosen.repeats, chosen.repeats)
-            rows = [
-                [name, report.spread(rounds.spread(name), 1e6 / CALLS),
-                 report.spread(rounds.ratio(baseline, name))]
-                for name in rounds.seconds
-            ]  # fmt: skip
             what = f"{steps} steps" if steps > 1 else "A sequence of 1 step" if steps else "A step"
-            sections += [
-                f"## {what}, {units} units, {mode}",
-                report.table(["", "µs", f"speedup over {baseline}"], rows),
-            ]
+            cells = report.ratios_table(rounds, baseline, "µs", 1e6 / CALLS)
+            sections.append(f"## {what}, {units} units, {mode}\n\n{cells}")
     report.write_page(chosen, "Short calls: measured times", ABOUT, *sections)
 
 

@@ -30,14 +30,23 @@ def verify(size: Size) -> None:
     gradient = torch.randn(size.time, size.batch, size.units)
     made = layers(size, eager=True)
     for name in OURS:
-        expected = exact(made[name], x, gradient)
-        for used in core.USABLE:
-            with core.instruction_set(used):
-                results = values(made[name], x, gradient)
-            compare(f"{name} at {size} on {used}", results, expected)
+        verify_layer(f"{name} at {size}", made[name], x, gradient)
     expected = values(made["RKM-LSTM"], x, gradient)[:2]
     for name in (BY_INDEX, UNBOUND):
         compare(f"{name} at {size}", values(made[name], x, gradient)[:2], expected)
+
+
+def verify_layer(what: str, layer: nn.Module, x: Tensor, gradient: Tensor) -> None:
+    """Compare a layer with the torch backend on every usable instruction set of the core.
+
+    Raises:
+        SystemExit: If it differs.
+    """
+    expected = exact(layer, x, gradient)
+    for used in core.USABLE:
+        with core.instruction_set(used):
+            results = values(layer, x, gradient)
+        compare(f"{what} on {used}", results, expected)
 
 
 def verify_step() -> None:
