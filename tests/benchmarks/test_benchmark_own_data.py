@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from papers.conftest import data, write_treebank  # noqa: F401 (a fixture)
-from papers.graph_files import write_graphs
 from representer.tasks.comparison import ComparisonTable, Result
-from representer.tasks.recipe import Request
 
 
 @pytest.fixture
 def own(bench) -> Any:
     return bench("own_data")
-
-
-@pytest.fixture(scope="session")
-def root(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
-    """A folder with Yahoo! Answers, SST, MUTAG and FreeSolv."""
-    folder = write_treebank(tmp_path_factory.mktemp("own"))
-    shutil.copytree(data / "yahoo_2class", folder / "yahoo_2class")
-    write_graphs(folder / "tu")
-    (folder / "molecules").mkdir()
-    rows = [f"{'C' * (1 + i % 9)}{'O' * (i % 2)},{i % 9 + i % 2 / 2}" for i in range(40)]
-    (folder / "molecules" / "freesolv.csv").write_text("smiles,freesolv\n" + "\n".join(rows) + "\n")
-    return folder
-
-
-def request(root: Path, out: Path, **options: Any) -> Request:
-    return Request(root, out, **{"smoke": True, "seeds": (0, 1), "threads": 1} | options)
-
-
-def cells(page: str, title: str) -> list[str]:
-    (line,) = [line for line in page.splitlines() if line.startswith(f"| {title} |")]
-    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def table(rows: Mapping[str, list[float]], metric: str = "accuracy") -> ComparisonTable:
