@@ -9,7 +9,6 @@ this script. What does not fit the budget is left out.
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import os
 import re
@@ -32,6 +31,7 @@ from torch import Tensor
 
 from gpu_cases import GOALS, Calls, Case, large_samples, sections
 from ops.samples import Sample, samples_of
+from ops.trials import arguments, public_results, several
 from report import table
 from representer import __version__
 from representer.errors import BackendError
@@ -130,17 +130,14 @@ def deviation(op: Op, sample: Sample, dtype: torch.dtype, device: str) -> tuple[
     recurrences that amplify the rounding to 16 bits. The third says if a second run gives the same
     bits.
     """
-    parameters = inspect.signature(op.function).parameters.values()
-    needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
-    count = len(op.table.graded) if op.table else None  # a definition may return more
 
     def evaluate(function: Callable[..., Any], operands: dict[str, Tensor], **more: Any) -> Any:
         leaves = {name: x.detach().clone().requires_grad_(x.is_floating_point())
                   for name, x in operands.items()}  # fmt: skip
         marked = [x for name, x in leaves.items()
                   if x.requires_grad and name not in sample.constants]  # fmt: skip
-        results = function(**(dict.fromkeys(needed) | leaves | sample.options), **more)
-        results = (results,) if isinstance(results, Tensor) else tuple(results)[:count]
+        results = several(function(**arguments(op, sample, leaves), **more))
+        results = results[: public_results(op)]  # a definition may return more
         total = sum(r.sum() for r in results)
         gradients = torch.autograd.grad(total, marked, materialize_grads=True)
         return [x.detach() for x in (*results, *gradients)]
