@@ -29,7 +29,7 @@ import torch
 
 from faults import Case, Suite, Unavailable, count_of, emptied, some, temporary_folder
 from faults.formats import FORMATS, Format
-from faults.processes import REFUSED, forked
+from faults.processes import CANARY, REFUSED, Bomb, forked
 from representer.data.graphs import read_graph_file
 from representer.data.molecules import parse_smiles
 from representer.data.molecules.table import read_molecule_grid, read_molecules
@@ -43,7 +43,6 @@ ANOTHER = 5  # exit code: other rows were read than are there
 CPU_SECONDS, SECONDS, BOMB_SECONDS = 1.0, 5.0, 10.0  # the first for a file of less than SMALL bytes
 SMALL = 2**20
 LONGEST = 700  # characters of a message, the path included
-CANARY = "executed"  # what code in a file makes
 GIB = 2**30
 Write = Callable[[Path], object]
 
@@ -262,18 +261,12 @@ def expanding(content: bytes, times: int) -> Write:
     return write
 
 
-class Bomb:
-    """Code, for those who unpickle it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.path.parent / CANARY}",)
+def code_of(path: Path) -> bytes:
+    return pickle.dumps(Bomb(path.parent))
 
 
 def bomb(path: Path) -> None:
-    path.write_bytes(pickle.dumps(Bomb(path)))
+    path.write_bytes(code_of(path))
 
 
 def npy(head: str, data: bytes = b"") -> bytes:
@@ -562,7 +555,7 @@ BOMBS: dict[tuple[str, str], Write] = {
     ("npz", "empty elements"): shaped("(99999999999,)", "'|S0'"),
     ("npz", "large elements"): shaped("(1,)", "'|V2000000000'"),
     ("npz", "fields"): shaped("(1,)", "[('a', '<f4')]", bytes(4)),
-    ("npz", "objects"): arrays(lambda p: npy(form_of("(1,)", "'|O'"), pickle.dumps(Bomb(p)))),
+    ("npz", "objects"): arrays(lambda p: npy(form_of("(1,)", "'|O'"), code_of(p))),
     ("npz", "a deep header"): arrays(npy("(" * 60_000)),
     ("npz", "a header of 2 GiB"): arrays(b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31) + b"{"),
     ("npz", "code in a header"): arrays(npy("__import__('os').system('true')\n")),
@@ -574,7 +567,7 @@ BOMBS: dict[tuple[str, str], Write] = {
     ("npz", "a pickle"): bomb,
     ("npz", "a pipe"): pipe,
     ("npz of vectors", "objects"): lambda p: np.savez(
-        p, words=np.array([Bomb(p)], dtype=object), vectors=np.ones((1, 3))
+        p, words=np.array([Bomb(p.parent)], dtype=object), vectors=np.ones((1, 3))
     ),
     ("mat", "a pickle"): bomb,
     ("fif", "a pipe"): pipe,

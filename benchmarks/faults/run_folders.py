@@ -29,7 +29,7 @@ import torch
 import uvicorn
 
 from faults import Case, Suite, count_of, emptied, temporary_folder
-from faults.processes import Outcome, forked
+from faults.processes import CANARY, Bomb, Outcome, forked
 from faults.runs import JOINT, STOPPED, make_runs
 from representer.cli.main import entry_point
 from representer.serving.model_process import ModelProcess
@@ -45,7 +45,6 @@ COMMANDS = {
     "text": READ, "language": [*READ, "generate"], "molecule": READ, "graph": READ, "signal": READ,
     JOINT: ["predict", "evaluate", "serve", "export"],
 }  # fmt: skip
-CANARY = "executed"  # a file that planted code makes in the folder outside
 WEIRD: tuple[Any, ...] = (
     None, True, -1, 0, 1, 10**7, 2**31, 10**30, 0.5, -0.0, 1e308, "", "x", "../../outside/a",
     "<script>", "\x1b[2J\n", "x" * 100_000, [], {}, [[]], {"a": 1}, [1, "a", None], ["x"] * 3,
@@ -213,16 +212,6 @@ def plant(run: Path, outside: Path, draw: random.Random) -> str:
             entry: Any = draw.choice((*WEIRD, {"smiles": "<script>", "drawing": "<script>"}))
             path.write_text(json.dumps(draw.choice((entry, [entry], [entry] * 3))))
     return f"plant {name}"
-
-
-class Bomb:
-    """Code, for those who unpickle it."""
-
-    def __init__(self, outside: Path) -> None:
-        self.outside = outside
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.outside / CANARY}",)
 
 
 def plant_pickle(run: Path, outside: Path, draw: random.Random) -> str:

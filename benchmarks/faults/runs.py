@@ -25,7 +25,7 @@ STOPPED = "-stopped"
 WORDS = {"sea": ("wave", "tide", "sail", "salt"), "sky": ("cloud", "wing", "star", "moon")}
 VALID: dict[str, Any] = {  # an object of each task
     "text": "the wave and tide", "language": "a b c", "molecule": "CCO",
-    "graph": {"nodes": ["a", "b", "a"], "edges": [[0, 1], [1, 2]]},
+    "graph": {"nodes": ["a", "b", "a"], "edges": [[0, 1, "s"], [1, 2, "s"]]},
 }  # fmt: skip
 JSON = {"content-type": "application/json"}
 

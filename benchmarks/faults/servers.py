@@ -340,7 +340,7 @@ CONNECTIONS: dict[str, Attack] = {
 
 
 def graph_of(count: int, degree: int) -> Any:
-    edges = [[u, v] for u in range(count) for v in range(u + 1, min(count, u + 1 + degree))]
+    edges = [[u, v, "s"] for u in range(count) for v in range(u + 1, min(count, u + 1 + degree))]
     return {"nodes": ["a"] * count, "edges": edges}
 
 
