@@ -48,7 +48,7 @@ Write = Callable[[Path], object]
 
 _PLACE: list[Path] = []
 _MISSING: dict[str, str] = {}  # formats that cannot be written here, with the reason
-_MEMORY = re.compile("allocat|memory", re.IGNORECASE)
+_MEMORY = re.compile("allocate|allocation|memory", re.IGNORECASE)
 
 
 def setup() -> None:
