@@ -625,7 +625,7 @@ def panels(
         axes.set_title(drawing["title"], fontsize=8)
         axes.set_xlabel(drawing.get("xlabel", ""), fontsize=7)
         axes.set_ylabel(drawing.get("ylabel", ""), fontsize=7)
-        axes.tick_params(labelsize=6)
+        axes.tick_params(which="both", labelsize=6)
     for axes in grid[len(drawings) :]:
         axes.set_axis_off()
     if len(colors) > 1:
