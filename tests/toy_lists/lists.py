@@ -61,15 +61,24 @@ class ListNetwork(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.outputs))
 
     def parts(self, x: Tensor) -> Tensor:
+        """Return what each number adds to the outputs ``(B, T, K)``."""
         return self.second(self.first(x[..., None]).relu())
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Return the outputs ``(B, K)``."""
         mask = torch.arange(x.shape[1], device=x.device) < lengths[:, None].to(x.device)
         return self.bias + (self.parts(x) * mask[..., None]).sum(1)
 
 
 class ListClassifier(ListParameters, Classifier):
-    """A classifier of lists of numbers."""
+    """A classifier of lists of numbers.
+
+    Examples:
+        >>> lists = [[float(k), k % 7] for k in range(60)]
+        >>> model = ListClassifier(epochs=1, random_state=0, verbose=0)
+        >>> model.fit(lists, ["low"] * 30 + ["high"] * 30).predict(lists[:2]).shape
+        (2,)
+    """
 
     noun: ClassVar[str] = "list"
     _task: ClassVar[str] = "lists"
@@ -79,13 +88,13 @@ class ListClassifier(ListParameters, Classifier):
 
     def _check_objects(self, X: Any) -> Sequence[Any]:
         lists = [tuple(map(float, x)) for x in X]
-        for row, one in enumerate(lists):
-            if not one or not np.isfinite(one).all():
+        for row, numbers in enumerate(lists):
+            if not numbers or not np.isfinite(numbers).all():
                 raise DataError(f"X[{row}] is no list of finite numbers")
         return lists
 
     def learn_inputs(self, objects: Sequence[Any], seed: int) -> ListInputs:
-        numbers = np.concatenate([np.array(one) for one in objects])
+        numbers = np.concatenate([np.array(values) for values in objects])
         return ListInputs(float(numbers.mean()), float(numbers.std() or 1))
 
     def _configure(self, inputs: ListInputs, width: int) -> NetworkConfig:
@@ -105,8 +114,8 @@ class ListClassifier(ListParameters, Classifier):
 
         values = centered(self.network_.parts(x))
         parts = [
-            Contribution(f"{value:g}", (t,), NETWORK, float(own))
-            for t, (value, own) in enumerate(zip(one, values, strict=True))
+            Contribution(f"{number:g}", (t,), NETWORK, float(value))
+            for t, (number, value) in enumerate(zip(one, values, strict=True))
         ]
         return float(centered(logits)), float(centered(self.network_.bias)), parts
 
@@ -140,12 +149,12 @@ class ListTask(EstimatorTask):
         """Return random lists; the label says whether the sum of squares is large."""
         rng = random.Random(0)
         lists = [[rng.gauss(0, 1) for _ in range(rng.randint(2, 6))] for _ in range(200)]
-        labels = ["up" if sum(x * x for x in one) > 3 else "down" for one in lists]
+        labels = ["up" if sum(x * x for x in values) > 3 else "down" for values in lists]
         return Objects("200 random lists", "200 random lists", lists, labels, range(1, 201))
 
     def describe(self, config: Any, data: Data) -> Facts:
         """Return the lengths of the lists, for the report."""
-        lengths = [len(one) for one in data.parts["train"].objects]
+        lengths = [len(values) for values in data.parts["train"].objects]
         return Facts({"numbers per list": f"{min(lengths)} to {max(lengths)}"})
 
     def baselines(self, config: Any, data: Data) -> list[Baseline]:

@@ -12,15 +12,12 @@ from torch import Tensor
 from representer.nn.recurrent import sequence_layer
 from representer.nn.recurrent.core_calls import core_call
 
-from .layers import batch, build
+from .layers import LAYERS, batch, build
 from .string_layers import build_string, string_batch
 
 Step = tuple[Tensor, Any]
-QUICK = [  # cells whose plain filters the core multiplies
-    "LSTM", "RKM-LSTM", "RKM-CIFG", "Linear Kernel w/ o_t", "Linear Kernel", "RAN", "RKM",
-    "RKM inverse, no feedback", "RKM linear, no feedback", "Linear Kernel, no feedback",
-    "Linear Kernel, learned gates",
-]  # fmt: skip
+# cells whose plain filters the core multiplies
+QUICK = [name for name in LAYERS if "CNN" not in name and name != "RKM gaussian"]
 
 
 def general(layer: Any, x_t: Tensor, state: Any) -> Step:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from representer import nn
+from representer.functional import NONLINEARITIES
 from representer.nn.recurrent.machine import RecurrentKernelMachine
 
 LAYERS: dict[str, Callable[..., RecurrentKernelMachine]] = {
@@ -75,9 +76,7 @@ def by_hand(
         c = _cell_by_hand(layer, {gate: a[gate].sigmoid() for gate in a}, a, static, c)
         if norm is not None:
             c = norm(c)
-        h = c.tanh() if isinstance(layer, nn.NgramLSTM | nn.CNN) else c
-        if isinstance(layer, nn.LinearKernelRNN) and "output" not in a:
-            h = c.tanh()
+        h = _output_by_hand(layer, c)
         if "output" in a:
             h = a["output"].sigmoid() * h
         emitted[t] = h
@@ -103,4 +102,18 @@ def _cell_by_hand(
             return static[0] * a["candidate"] + static[1] * c
         case nn.CNN() | nn.GatedCNN():
             return a["candidate"]
-    raise TypeError(layer)
+    cell, (write, kept) = layer.cell, (None, 0) if static is None else static  # by declaration
+    kept = gate["forget"] if cell.forget_gate == "dynamic" else kept
+    write = {"dynamic": gate.get("input"), "coupled": 1 - kept, "static": write}[cell.input_gate]
+    return write * NONLINEARITIES[cell.candidate].value(a["candidate"]) + kept * c
+
+
+def _output_by_hand(layer: RecurrentKernelMachine, c: Tensor) -> Tensor:
+    match layer:
+        case nn.NgramLSTM() | nn.CNN():
+            return c.tanh()
+        case nn.LinearKernelRNN():
+            return c if layer.output_gate else c.tanh()
+        case nn.RKMLSTM() | nn.RAN() | nn.RKMCIFG() | nn.GatedCNN():
+            return c
+    return NONLINEARITIES[layer.cell.output].value(c)

@@ -522,3 +522,12 @@ def table_with_installed() -> dict[str, Callable[..., RecurrentKernelMachine]]:
     """Return `TABLE1`, with the cells of installed packages."""
     TABLE1.update({name: layer_of(name, cell) for name, cell in installed("cells").items()})
     return TABLE1
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of a cell without one of its own, as which a layer of it is pickled."""
+    layers = () if name.startswith("_") else table_with_installed().values()  # not while importing
+    for layer in layers:
+        if isinstance(layer, type) and (layer.__module__, layer.__name__) == (__name__, name):
+            return layer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from representer.functional import (
     rkm,
 )
 from representer.nn import RKM
-from representer.nn.recurrent.cells import TORCH_ORDER
+from representer.nn.recurrent.cells import TORCH_ORDER, layer_of
 
 from ..layers import HIDDEN, INPUT, batch
 
@@ -129,6 +130,15 @@ EVERY_ROW = pytest.mark.parametrize("row", ROWS)
 AS_IN_TORCH = ["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout"]
 AS_IN_TORCH += ["bidirectional"]
 OWN = ["filter_length", "dilation", "filters", "layer_norm", "output_nonlinearity", "forget_bias"]
+
+
+def test_a_layer_of_a_cell_without_a_class_is_pickled(monkeypatch: pytest.MonkeyPatch):
+    declared = layer_of("my-cell", rkm.Cell("coupled", "dynamic", False, output="tanh"))
+    monkeypatch.setitem(nn.TABLE1, "my-cell", declared)
+    layer, x = declared(3, 4), torch.randn(5, 2, 3)
+    twin = pickle.loads(pickle.dumps(layer))
+    assert type(twin) is declared
+    assert torch.equal(twin(x)[0], layer(x)[0])
 
 
 def test_the_rows_have_the_names_and_order_of_the_paper():
