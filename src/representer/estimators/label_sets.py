@@ -148,6 +148,7 @@ def f1_scores(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
 
 def _threshold(chances: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
     """Return the threshold with the largest F1, near 0.5 where this is equal."""
+    # quantiles, so that the table of candidates and objects grows with the objects alone
     candidates = np.unique([*np.quantile(chances, np.linspace(0, 1, 401)), 0.5])
     are_there, is_true = chances > candidates[:, None], truth > 0
     right, wrong = (are_there & is_true).sum(1), (are_there != is_true).sum(1)

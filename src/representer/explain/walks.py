@@ -226,6 +226,7 @@ def _all_walks(nodes: Tensor, steps: Tensor, edges: Tensor) -> tuple[Tensor, Ten
     degrees = source.bincount(minlength=nodes.shape[-1])
     starts = degrees.cumsum(0) - degrees
     walks, values = torch.arange(nodes.shape[-1])[:, None], nodes[0].T
+    # each walk is repeated for the edges that leave its last node: in `order` they are neighbors
     for node_factors, edge_factors in zip(nodes[1:], steps, strict=True):
         branches = degrees[walks[:, -1]]
         longer = torch.arange(len(walks)).repeat_interleave(branches)
@@ -284,7 +285,7 @@ def chain_terms(
                             [*values, step * terms],
                         )
                 rows.append(_largest(chains, torch.cat(values), k))
-            for u, _ in into[v]:
+            for u, _ in into[v]:  # which has no other parent, so that memory holds one front
                 del below[u]
             below[v] = rows
     every = [below[v][-1] for v in roots]

@@ -25,7 +25,7 @@ STRANDS = ("one", "both")
 UNKNOWN = -1  # the code of a token that training has not seen
 MOST_OPTIONS = 256  # k-mers that the ambiguous letters of one stand for
 _TABLED = 2**20  # codes whose positions are looked up in a table
-_MOST_CODES = 2**62
+_MOST_CODES = 2**62  # different k-mers of a pattern, whose codes are 64-bit integers
 _MOST_DENSE = 2**14  # k-mers of a pattern, where letters are similar
 _MOST_VALUES = 2**27  # k-mers of all sequences; of more, fewer patterns are read
 _BLOCK = 2**18  # letters of sequences whose k-mers are in memory together
@@ -409,10 +409,10 @@ class KmerKernel(Kernel):
             features = again.fit_transform(some)
             values, vectors = np.linalg.eigh(inner_products(features))
             projected = vectors.T @ truth
-            for ridge in _RIDGE:
+            for ridge in _RIDGE:  # a left-out residual is that of the fit over 1 - leverage
                 kept = np.maximum(values, 0) / (np.maximum(values, 0) + ridge)
                 fit = vectors @ (kept[:, None] * projected)
-                leverages = vectors**2 @ kept + 1 / len(rows)
+                leverages = vectors**2 @ kept + 1 / len(rows)  # the latter by the mean
                 left = (truth - fit) / np.maximum(1 - leverages, 1e-9)[:, None]
                 errors[strands, ridge] = float((left**2).mean())
         return min(errors, key=lambda key: errors[key])[0]

@@ -177,6 +177,8 @@ class StringKernel(SequenceKernel):
         tokens_x, tokens_y = (sum(map(len, s.items)) for s in (x, y))
         size = float(x.items[0].shape[1]) ** self.order
         steps = tokens_x if y is x else tokens_x + tokens_y
+        # multiplications: of d^n numbers for a step and for a pair of sequences, or of d numbers
+        # for a pair of tokens and about four for each of its slots; half of them if y is x
         features = (steps + N * (M or N)) * size
         pairs = tokens_x * tokens_y * (x.items[0].shape[1] + 4 * self.order)
         return features < pairs * (0.5 if y is x else 1.0)

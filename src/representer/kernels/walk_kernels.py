@@ -115,6 +115,7 @@ def own_kernels(local: Local, x: Batch) -> Own:
     if local.activate is None:
         return []
     per_graph: list[Own] = []
+    # graph by graph: a node is needed with itself alone, for which other graphs do not matter
     for graph in x.parts(0):
         diagonals: Own = []
         K = _levels(local, graph, graph, diagonals, diagonals, grow=True)
@@ -373,6 +374,8 @@ def walk_counts(batch: Batch, order: int) -> sparse.csr_array:
         of_edges = batch.edges.cpu().numpy()[by_source]
         steps = steps + (int(labels.max()) + 1) * of_edges
     base = int(steps.max()) + 1 if len(steps) else 1
+    # a walk is its last node and the code of its labels; codes are numbered again after each step,
+    # so that they stay below the number of walks, whose products with the base do not overflow
     for _ in range(order - 1):
         out = starts[nodes + 1] - starts[nodes]
         walk = np.repeat(np.arange(len(nodes)), out)

@@ -234,7 +234,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         return self._discrete_levels(X, Y)
 
     def _discrete_levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
-        both = [*X, *(Y or ())]
+        both = [*X, *(Y or ())]  # at once, since a new label is the number of a neighborhood
         joined, _ = batches(both, None, delta=True, edges=self.edges)
         for labels in self._labels(joined):
             graphs = _with_nodes(both, labels, joined.sizes)

@@ -219,7 +219,7 @@ class SignalNetwork(HubModel):
         self.attention = None
         if c.pooling == "attention":
             self.attention = nn.Linear(c.hidden_size, 1, bias=False)
-            nn.init.zeros_(self.attention.weight)
+            nn.init.zeros_(self.attention.weight)  # the mean of all steps, until it is trained
         self.head = nn.Linear(c.pooled_size, c.num_classes)
 
     def forward(self, signal: Tensor) -> Tensor:

@@ -317,6 +317,7 @@ def positions(count: int, edges: Iterable[tuple[int, int]]) -> NDArray[np.float6
     spots = (vectors * np.sqrt(np.maximum(values, 0)))[:, :-3:-1]  # the longest axis first
     spots = spots + np.random.default_rng(0).normal(scale=0.01, size=spots.shape)  # no two coincide
     weights = (steps > 0) / (steps + np.eye(count)) ** 2
+    # the pseudoinverse of the Laplacian: the eigenvalue 0, of constants, is made 1, and back
     solve = np.linalg.inv(np.diag(weights.sum(1)) - weights + 1 / count) - 1 / count
     for _ in range(_ROUNDS):
         lengths = np.hypot(*(spots.T[:, :, None] - spots.T[:, None]))

@@ -282,7 +282,7 @@ def metrics_of(
         if not has_sets:
             return figures
         pair = right_sets(columns, predictions), right_sets(columns, others)
-        rows = np.sort(np.unique(digests, return_index=True)[1])
+        rows = np.sort(np.unique(digests, return_index=True)[1])  # equal objects count once
         groups = None if data.groups is None else page.dependent(np.asarray(data.groups)[rows])
         difference = list(paired_difference(pair[0][rows], pair[1][rows], groups))
         sets = figures_of_sets(columns, others, digests) | {"difference": difference}

@@ -504,7 +504,7 @@ class BalancedDraws:
         numbers = np.asarray(values, dtype=np.float64)
         if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
             raise ArgumentError("values", numbers.shape, "at least one finite number")
-        order = np.random.default_rng((seed, 0)).permutation(len(numbers))
+        order = np.random.default_rng((seed, 0)).permutation(len(numbers))  # draws have (seed, 1)
         kinds = np.unique(np.floor(numbers / width), return_inverse=True)[1]
         by_bin = order[np.argsort(kinds[order], kind="stable")]
         self._seed = seed

@@ -156,8 +156,9 @@ class WordVectors:
         """Return a vector for each word by the n-grams of characters that it shares ``(N, D)``.
 
         An n-gram of 3 to 5 characters has the mean vector of the words that contain it, and a word
-        the mean of its n-grams, each divided by the number of these words, scaled to the mean
-        length of all vectors. A word that shares none has zeros.
+        the mean of its n-grams, each divided by the square root of the number of these words, all
+        about the mean of all vectors, scaled to their mean distance from it. A word that shares
+        none has zeros.
 
         References:
             Bojanowski et al., Enriching Word Vectors with Subword Information, TACL 2017, for the

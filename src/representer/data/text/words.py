@@ -312,12 +312,12 @@ class LanguageVocabulary(Numbering):
 class Truncation:
     """The effect of a limit on the length of documents."""
 
-    max_length: int  # the limit
-    documents: int  # number of documents
-    cut: int  # number of truncated documents
-    tokens: int  # number of tokens
-    tokens_cut: int  # number of removed tokens
-    longest: int  # length of the longest document
+    max_length: int
+    documents: int
+    cut: int  # documents that are longer
+    tokens: int  # before truncation
+    tokens_cut: int
+    longest: int  # tokens of the longest document
 
     def __str__(self) -> str:
         """Return a sentence for the user."""

@@ -171,6 +171,7 @@ def _starts(p: Operands, states: Tensor, part: int) -> Tensor:
     if not p.reverse:
         return torch.cat((p.c0[None], states[part - 1 : -1 : part]))
     later = states[part::part]
+    # backwards, a chunk in which a sequence ends is its first: it starts from c0
     if p.lengths is not None:
         first = torch.arange(part, len(states), part, device=states.device)
         later = torch.where((first[:, None] < p.lengths)[:, :, None], later, p.c0)
@@ -182,7 +183,7 @@ def backward(
 ) -> dict[str, Tensor]:
     """Return the gradients of u, f and c0."""
     states, f, c0 = kept.states, p.f.contiguous(), p.c0.contiguous()
-    p = p._replace(u=states)
+    p = p._replace(u=states)  # u is not kept: below, its shape and dtype alone are read
     part = chunk_steps(*states.shape)
     size, options = _launch(p, part, 3)
     upstream, last = grad.states.contiguous(), grad.final.contiguous()

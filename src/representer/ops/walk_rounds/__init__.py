@@ -196,6 +196,7 @@ def backward(
         for name in names
         if (x := getattr(p, name)) is not None and (name != "edge_attr" or name in requested)
     }
+    # the last round makes no labels, so the first value of dh is not read
     Z, dh = grad.y.new_empty(len(p.labels), columns.all.stop), grad.y
     for level in reversed(range(p.depth)):
         rows, used = Rows.of(p, kept.tape[level]), columns.used(p, level)
@@ -208,7 +209,7 @@ def backward(
             Z[:, columns.inner] = parts["nodes"]
             _add(parts, results, "shift", "edge_attr")
         if level >= p.first:
-            if p.edge_gate is not None:
+            if p.edge_gate is not None:  # added up over the steps; others are written once
                 Z[:, slice(columns.source.start, columns.target.stop)] = 0
             dc_j = grad.y
             for j in reversed(range(steps)):
