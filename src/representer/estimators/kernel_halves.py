@@ -321,10 +321,10 @@ class KernelHalves(SupervisedEstimator):
         score = machine.centered_score([x], output)
         return score, constant, self._contributions(one, sums, KERNEL)
 
-    def _contributions(self, one: Any, found: Sequence[Section], half: str) -> list[Contribution]:
+    def _contributions(self, one: Any, sums: Sequence[Section], half: str) -> list[Contribution]:
         """Return the contribution of each token to each part of the kernel."""
         names, parts = self.names_of(one), []
-        for section in found:
+        for section in sums:
             if section.by_token is None:
                 where = tuple(range(len(names)))
                 parts.append(Contribution(section.name, where, half, section.value))

@@ -47,13 +47,13 @@ class GraphList(list[Graph]):
     """
 
     @overload
-    def __getitem__(self, at: SupportsIndex) -> Graph: ...
+    def __getitem__(self, index: SupportsIndex) -> Graph: ...
     @overload
-    def __getitem__(self, at: slice) -> GraphList: ...
-    def __getitem__(self, at: SupportsIndex | slice) -> Graph | GraphList:
-        if isinstance(at, slice):
-            return GraphList(super().__getitem__(at))
-        return super().__getitem__(at)
+    def __getitem__(self, index: slice) -> GraphList: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Graph | GraphList:
+        if isinstance(index, slice):
+            return GraphList(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def __reduce__(self) -> tuple[Any, ...]:
         nodes, ends = [g.nodes for g in self], [g.edge_index.T for g in self]

@@ -263,21 +263,23 @@ class _SeriesStream:
         return {"probabilities": dict(zip(self._classes[0], result.tolist(), strict=True))}
 
 
-def _entries(own: Predictions, names: Sequence[str]) -> list[Json]:
+def _entries(table: Predictions, names: Sequence[str]) -> list[Json]:
     """Return the predictions of one target."""
     entries: list[Json] = []
-    for row, value in enumerate(own.values.tolist()):
-        if own.probabilities is None:
+    for row, value in enumerate(table.values.tolist()):
+        if table.probabilities is None:
             entry: Json = {"prediction": value}
-            if own.deviations is not None:
-                entry["uncertainty"] = float(own.deviations[row])
-            if own.half_widths is not None:
-                half = float(own.half_widths[row])
+            if table.deviations is not None:
+                entry["uncertainty"] = float(table.deviations[row])
+            if table.half_widths is not None:
+                half = float(table.half_widths[row])
                 entry |= {"low": value - half, "high": value + half}
         else:
-            chances = dict(zip(names, own.probabilities[row].tolist(), strict=True))
+            chances = dict(zip(names, table.probabilities[row].tolist(), strict=True))
             entry = {"prediction": names[value], "probabilities": chances}
-            if own.sets is not None:
-                entry["prediction_set"] = [names[k] for k in np.flatnonzero(own.sets[row]).tolist()]
+            if table.sets is not None:
+                entry["prediction_set"] = [
+                    names[k] for k in np.flatnonzero(table.sets[row]).tolist()
+                ]
         entries.append(entry)
     return entries
