@@ -1,4 +1,4 @@
-"""Reading of lists of graphs, PyG ``Data`` or networkx graphs."""
+"""Lists of graphs, PyG ``Data`` or networkx graphs: their reading, and batches of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that explain signal classifiers: wavelets, bands, phase lags, scalp maps and windows."""
+"""Pictures that explain: wavelets, motifs, windows, series, scalp maps, graphs and molecules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word vectors, and their coverage of a vocabulary."""
+"""Word vectors: reading, coverage of a vocabulary, and vectors from the texts themselves."""
 
 from __future__ import annotations
 
