@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.client import HTTPException
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from faults import Case, Suite, patience, runs, some, temporary_folder
 from faults.run_folders import WEIRD
 from faults.runs import JSON, STOPPED, VALID, make_runs
 from representer.serving import Limits, ServedModel, create_app
+from serving import processes
 
 PATHS = ("/predict", "/explain")
 _HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -290,7 +290,8 @@ def attacked(task: str, attack: Attack) -> None:
         if is_over:
             break
         assert time.monotonic() - start < patience(ENDED), f"the attack holds on for {ENDED:g} s"
-    largest = max(memory_of(pid) for pid in tree_of(_SERVERS[task][0]))
+    sizes = [(folder / "statm").read_text("ascii") for folder in processes(_SERVERS[task][0])]
+    largest = max(int(size.split()[1]) for size in sizes) * os.sysconf("SC_PAGE_SIZE")
     assert largest < MEMORY, f"a process takes {largest / 2**20:.0f} MiB"
 
 
@@ -365,20 +366,6 @@ OBJECTS: dict[str, dict[str, list[Any]]] = {
         "a clique": [graph_of(200, 200)], "many cliques": [graph_of(60, 60)] * 100,
     },
 }  # fmt: skip
-
-
-def tree_of(pid: int) -> list[int]:
-    """Return a process and its descendants."""
-    found = [pid]
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in (thread / "children").read_text("utf-8").split():
-            found += tree_of(int(child))
-    return found
-
-
-def memory_of(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text("utf-8").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 SUITES = {
