@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from report import mean_of, options, table, write_page
 from representer import nn as layers
+from representer.data.series import read_series_file
 from representer.errors import NoKernelError
 from representer.kernels import Embedded, Kernel, LearnedKernel, StringKernel
 from timing import seconds_of
@@ -253,16 +254,13 @@ def dna(folder: Path) -> Rows:
 
 def series_of(name: str, folder: Path) -> Rows:
     """Return series ``(T, channels)``, scaled over the set."""
-    series, labels = [], []
-    for part in ("TRAIN", "TEST"):
-        for line in lines_of(folder / "ucr" / f"{name}_{part}.ts.xz"):
-            if not line or line[0] in "@#":
-                continue
-            *channels, label = line.split(":")
-            series.append(np.array([[float(v) for v in c.split(",")] for c in channels]).T)
-            labels.append(label)
+    files = [
+        read_series_file(folder / "ucr" / f"{name}_{part}.ts.xz") for part in ("TRAIN", "TEST")
+    ]
+    series = [one.T.astype(np.float64) for file in files for one in file.series]
     joined = np.concatenate(series)
     mean, scale = joined.mean(0), joined.std(0)
+    labels = [label for file in files for label in file.labels]
     return [(x - mean) / scale for x in series], np.array(labels)
 
 
