@@ -307,7 +307,7 @@ def test_lengths_are_integers_one_for_each_sequence():
 # Checks of operands: messages name the value, what was expected, and the fix.
 
 
-def test_under_autocast_float64_still_has_to_match():
+def test_devices_and_under_autocast_float64_have_to_match():
     single, double = torch.ones(2), torch.ones(2).double()
     with torch.autocast("cpu", torch.bfloat16):
         assert dtypes_meet(double, double)
@@ -315,6 +315,8 @@ def test_under_autocast_float64_still_has_to_match():
             assert not dtypes_meet(tensor, like)
             with pytest.raises(KindError, match=r"expected torch.float"):
                 check_like("c0", tensor, like, (2,))
+    with pytest.raises(KindError, match=r"c0 is on meta; expected cpu. Use c0.to\('cpu'\)"):
+        check_like("c0", single.to("meta"), single, (2,))
 
 
 def test_gradients_may_be_needed_with_autograd_or_vmap():

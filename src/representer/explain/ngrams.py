@@ -93,11 +93,6 @@ class ChainSums:
     linked: Tensor  # ``(T, H)``
     slots: Tensor  # ``(T, J, H)``
 
-    def total(self, products: Tensor, decay: Tensor, weight: Tensor) -> Tensor:
-        """Return y ``(T, H)`` with the products, decay and weight of step t replaced in row t."""
-        written = self.linked + (self.slots * products).sum(1)
-        return self.fixed + decay * self.kept + weight * written
-
 
 def chain_states(
     products: Tensor, decay: Tensor, weight: Tensor, combine: Combine = "multiply"

@@ -25,6 +25,16 @@ def test_neurons_share_one_function_unless_an_example_input_gives_their_number()
     assert network(torch.zeros(2, 5, 3)).shape == (2, 5, 8)
 
 
+def test_channels_of_images_have_a_function_each():
+    network = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(inplace=True), nn.Conv2d(6, 2, 3))
+    x = torch.randn(2, 1, 8, 8)
+    before = network(x)
+    replace_activations(network, example_input=x)
+    (activation,) = own(network)
+    assert (activation.num_features, activation.dim) == (6, 1)
+    torch.testing.assert_close(network(x), before, rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("network", "shape", "features", "dim"),
     [

@@ -199,6 +199,15 @@ def test_the_whole_sequence_is_one_call_of_one_operator():
     assert choice.op == "kbrn_scan"
 
 
+def test_coefficients_are_penalized_and_parameters_of_activations_a_group_of_their_own():
+    layer = nn.KBRN(INPUT, HIDDEN, num_centers=20)
+    rest, learned = nn.activation_groups(layer)
+    assert {tuple(p.shape) for p in learned["params"]} == {(HIDDEN, 20)}
+    assert len(rest["params"]) + len(learned["params"]) == len(list(layer.parameters()))
+    torch.testing.assert_close(layer.penalty(), layer.activation().coefficients.abs().sum())
+    torch.testing.assert_close(nn.activation_penalty(layer), layer.penalty())
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"num_centers": 0}, "num_centers is 0"),
     ({"limits": (2.0, -2.0)}, r"limits is \(2.0, -2.0\); expected two finite numbers"),
