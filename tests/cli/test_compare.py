@@ -17,12 +17,8 @@ from cli.conftest import TINY, chains, write_molecules, write_table
 from representer.cli.train import Compare
 from representer.data.signals import synthetic_recordings
 from representer.data.signals.arrays import write_npz
-from representer.options.graph import GraphConfig
 from representer.options.registry import TASKS
 from representer.options.signal import SignalConfig
-from representer.tasks.flow import EstimatorComparison
-from representer.tasks.graph import FLOW
-from representer.tasks.objects import Objects
 from representer.tasks.signal.flow import FLOW as SIGNAL_FLOW
 
 ONE_EPOCH = [*TINY, "--epochs", "1"]
@@ -197,18 +193,3 @@ def test_language_models_are_tested_on_blocks_or_on_one_text(run, tmp_path):
     fixed = results(tmp_path / "fixed")
     assert fixed[0, "kernel"]["losses"] == fixed[1, "kernel"]["losses"]
     assert fixed[0, "network"]["losses"] != fixed[1, "network"]["losses"]
-
-
-def test_given_folds_are_the_test_parts(tmp_path):
-    labels = ["a", "b"] * 10
-    folds = [k % 4 for k in range(19)] + [-1]
-    objects = Objects("toy", "toy.txt", [*range(20)], labels, range(1, 21))
-    comparison = EstimatorComparison(
-        flow=FLOW, config=GraphConfig(valid_fraction=0.25), sources={"all": objects}, folds=folds
-    )
-    for fold in range(4):
-        train, valid, test = comparison._positions(fold, objects, ())
-        assert test == [k for k in range(20) if folds[k] == fold]
-        assert sorted([*train, *valid, *test]) == [*range(20)]
-        assert len(valid) == round(0.25 * (20 - len(test)))
-        assert 19 in train + valid

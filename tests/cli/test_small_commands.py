@@ -30,13 +30,6 @@ from representer.training import generators
 from undrawn import without_drawings
 
 
-def test_cells_prints_the_counts_of_the_paper(run):
-    outcome = run("cells", "--filter-length", "3")
-    assert outcome.code == 0
-    assert "1,440,000" in outcome.out
-    assert "n = 3-gram filters" in outcome.out
-
-
 def test_the_doctor_prints_the_rows_of_the_table_as_json(run, monkeypatch):
     table = run("doctor").out.splitlines()
     outcome = run("doctor", "--json")

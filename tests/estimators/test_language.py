@@ -168,12 +168,8 @@ def test_texts_that_cannot_be_used_are_named(text, message):
 
 
 def test_arguments_are_checked(model):
-    with pytest.raises(ArgumentError, match="decay is 'slow'; expected a number in"):
-        LanguageModel(decay="slow").fit(TEXT)
     with pytest.raises(ArgumentError, match="cutoffs is '3,4'; expected a sequence of integers"):
         LanguageModel(cutoffs="3,4").fit(TEXT)
-    with pytest.raises(ArgumentError, match="max_vocabulary is 2; expected 3 or more, or 0"):
-        LanguageModel(max_vocabulary=2).fit(TEXT)
     with pytest.raises(ArgumentError, match="monitor is 'accuracy'; expected one of auto, loss"):
         LanguageModel(monitor="accuracy").fit(TEXT)
     with pytest.raises(ArgumentError, match="length is 0; expected a positive integer"):

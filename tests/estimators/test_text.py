@@ -151,14 +151,6 @@ def test_the_strongest_contributions_are_listed_and_the_others_summed(classifier
     assert " other word" in str(one)
 
 
-def test_a_cell_without_contributions_says_so():
-    model = TextClassifier(**SMALL, epochs=1, cell="torch-lstm", answer="network").fit(
-        TEXTS, LABELS
-    )
-    with pytest.raises(KindError, match="not a sum of contributions"):
-        model.explain(TEXTS[:1])
-
-
 def test_folders_of_other_versions_and_other_estimators_are_refused(classifier, tmp_path):
     classifier.save(tmp_path / "run")
     with pytest.raises(DataError, match="holds a TextClassifier, not a TextRegressor"):
@@ -312,11 +304,6 @@ def test_numbered_words_are_those_of_each_text(scheme):
     found = [[words[i] for i in ids[a:b]] for a, b in zip(ends - lengths, ends, strict=True)]
     assert found == [tokenize(text, scheme) for text in texts]
     assert len({*words}) == len(words)
-
-
-def test_an_unknown_cell_is_refused_though_the_kernel_alone_predicts():
-    with pytest.raises(ArgumentError, match="cell is 'lsmt'; expected one of lstm, rkm-lstm"):
-        TextClassifier(answer="kernel", cell="lsmt").fit(TEXTS, LABELS)
 
 
 # .

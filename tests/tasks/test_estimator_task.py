@@ -277,10 +277,12 @@ def test_copies_stay_in_one_part_and_are_counted(kind, capsys):
     inside = np.isin(flow.classifier.digests(made.objects), trained)
     assert inside.sum() == 80 - len(data.parts["test"])
     folds = EstimatorComparison(flow=task, config=config, sources=dict(data.sources),
-                                folds=[row % 4 for row in range(40)] * 2)  # fmt: skip
+                                folds=[*(row % 4 for row in range(38)), -1, -1] * 2)  # fmt: skip
     train, valid, test = folds._positions(1, dict(data.sources)["all"], ())
+    assert {38, 39} <= {row % 40 for row in [*train, *valid]}  # of no fold: never tested
     assert not {row % 40 for row in train} & {row % 40 for row in valid}
-    assert [row % 4 for row in test] == [1] * 20
+    assert {row % 40 for row in test} == {row for row in range(38) if row % 4 == 1}
+    assert sorted([*train, *valid, *test]) == [*range(80)]
 
 
 @pytest.mark.parametrize("kind", ["text", "graph", "molecule"])

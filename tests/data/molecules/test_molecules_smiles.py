@@ -49,15 +49,6 @@ def test_a_smiles_is_heavy_atoms_and_bonds():
     assert read_smiles("C").edge_index.shape == (2, 0)
 
 
-@pytest.mark.parametrize(("smiles", "message"), [
-    ("C1CC", r"X is 'C1CC'; expected a valid SMILES"),
-    ("", r"X is ''; expected a molecule of at least one atom"),
-])  # fmt: skip
-def test_invalid_molecules_are_rejected(smiles, message):
-    with pytest.raises(ArgumentError, match=message):
-        read_smiles(smiles, "X")
-
-
 def test_without_rdkit_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(MissingExtraError, match=r'needs rdkit: pip install "representer\[graph\]"'):
