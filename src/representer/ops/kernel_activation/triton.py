@@ -20,7 +20,7 @@ from representer.ops.steps import accumulator
 
 _ROWS, _FEATURES = 16, 128  # of a program, for values
 _OWN_FEATURES, _CENTERS = 32, 64  # of a program, for gradients of centers
-_PARTS = 264  # programs that such a gradient is worth: two for each multiprocessor of an H100
+_PARTS = 264  # programs that such a gradient is worth, at least
 
 
 @triton.jit
