@@ -181,7 +181,8 @@ def test_arguments_that_do_not_fit_the_sequences_are_refused():
 
 
 @pytest.mark.parametrize(("name", "sequences"), [
-    ("dna", ["ACGTN", "acgtacgtac"]), ("rna", ["acguacguUR"]), ("protein", [PROTEIN, "MKVX"]),
+    ("dna", ["ACGTN", "acgtacgtac"]), ("dna", ["ACGA"]), ("rna", ["acguacguUR"]),
+    ("protein", [PROTEIN, "MKVX"]),
     ("any", ["abcd", "hello"]), ("any", [PROTEIN.lower()]), ("any", [["AC", "GT"]]),
     ("any", [[1, 2]]), ("any", [""]), ("any", ["NNNNNA"]),
 ])  # fmt: skip
