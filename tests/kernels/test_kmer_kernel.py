@@ -182,6 +182,7 @@ def test_arguments_that_do_not_fit_the_sequences_are_refused():
 
 @pytest.mark.parametrize(("name", "sequences"), [
     ("dna", ["ACGTN", "acgtacgtac"]), ("dna", ["ACGA"]), ("rna", ["acguacguUR"]),
+    ("dna", ["ACGT" * 99, codes_of("dna")]),
     ("protein", [PROTEIN, "MKVX"]),
     ("any", ["abcd", "hello"]), ("any", [PROTEIN.lower()]), ("any", [["AC", "GT"]]),
     ("any", [[1, 2]]), ("any", [""]), ("any", ["NNNNNA"]),

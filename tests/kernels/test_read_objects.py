@@ -144,6 +144,7 @@ def test_deep_trees_do_not_end_the_recursion():
       for text in ("(S (NP", "S NP", "(S x) (y)", "(S ())", ")(", "", "()", "(S x))", "S)")),
     *(([tree], ArgumentError, r"X\[0\] is .*tuples \(label, child")
       for tree in ((), ("S", ()), (("S", "x"), "y"))),
+    (["(" * 99], ArgumentError, r"X\[0\] is '\({57}…'"),
     ([("S", {"a": 1})], KindError, "a label of X"),
     *(([T, Data(x=torch.ones(3, 2), edge_index=torch.tensor(edges))], ArgumentError, message)
       for edges, message in (
