@@ -6,6 +6,7 @@ Which backend computes an op is an argument of its torch operator. Backends are 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -207,7 +208,7 @@ class Op:
             return self.definition(**values)
         name = self.choose(backend, p[0].device.type, p)
         operator, arguments = self._operators.operator, self.table.encode(p)
-        if torch.onnx.is_in_onnx_export():
+        if "torch.onnx" in sys.modules and torch.onnx.is_in_onnx_export():  # asking loads it
             return type(self).of_onnx(self)(*arguments, name)
         if torch.compiler.is_compiling():
             return operator(*arguments, name)
