@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 import own_data
-from report import options, table, write_page
+from report import mean_of, options, table, write_page
 from representer.data.text import tokenize
 from representer.estimators import TextClassifier
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
@@ -185,9 +185,8 @@ def measured(model: Any, texts: list[list[str]], *, has_gradients: bool) -> dict
 
 
 def cells(values: NDArray[np.float64]) -> list[str]:
-    half = 1.96 * values.std(0, ddof=1) / len(values) ** 0.5
     mean = values.mean(0)
-    shown = [f"{mean[k]:.3f} ± {half[k]:.3f}" if np.isfinite(mean[k]) else "–" for k in (0, 1)]
+    shown = [mean_of(values[:, k], 3) if np.isfinite(mean[k]) else "–" for k in (0, 1)]
     shown.append(f"{values[:, 2].max():.1e}" if np.isfinite(mean[2]) else "–")
     return [*shown, f"{mean[3]:.3f}" if np.isfinite(mean[3]) else "–"]
 

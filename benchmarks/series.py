@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import growth
-from report import against, elsewhere, options, table, write_page
+from report import against, elsewhere, mean_of, options, table, write_page
 from representer.data.series import read_series_file
 from representer.estimators import SeriesClassifier
 from representer.tasks import series as task
@@ -107,8 +107,7 @@ def main() -> None:
         cells = []
         for key in names:
             right, seconds = own[key].T
-            spread = right.std(ddof=1) / len(right) ** 0.5 if len(right) > 1 else 0.0
-            cells.append(f"{right.mean():.2f} ± {1.96 * spread:.2f} ({seconds.mean():.1f} s)")
+            cells.append(f"{mean_of(right, 2)} ({seconds.mean():.1f} s)")
         mean.append([name, *cells])
     both = [(own[OURS][0, 0], SETS[name]) for name, own in found.items() if SETS[name]]
     ours, published = np.mean(both, axis=0)
