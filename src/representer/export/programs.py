@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch._dynamo.exc import UserError
@@ -281,7 +282,9 @@ def _kernel(model: Any) -> Interface:
 
     def draw(sizes: Sizes, generator: torch.Generator) -> tuple[Tensor, ...]:
         shape = sizes["batch"], *(() if is_vectors else (sizes["time"],)), features
-        x = torch.randn(shape, generator=generator, dtype=dtype) / features**0.5
+        # Of norm 1/2: deep kernels refuse sums over a sequence whose product with itself reaches 2,
+        # and with a decay of 0.5 such a sum is at most twice a vector.
+        x = F.normalize(torch.randn(shape, generator=generator, dtype=dtype), dim=-1) / 2
         return (x,) if is_vectors else (x, _lengths(sizes, generator))
 
     inputs: dict[str, Axes] = {"input": ("batch", features)}

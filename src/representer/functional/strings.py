@@ -406,7 +406,8 @@ def _read_grid(
     if lengths is None:
         return left @ K @ right.mT
     rows, columns = _row(left, lengths[0]), _row(right, lengths[1])
-    return torch.einsum("...s,...st,...t->...", rows, K, columns)
+    # Not einsum: ONNX Runtime refuses operands whose ellipses have different numbers of dimensions.
+    return (rows[..., None, :] @ K @ columns[..., None])[..., 0, 0]
 
 
 def _row(weights: Tensor, lengths: Tensor) -> Tensor:
