@@ -350,12 +350,14 @@ def test_whole_steps_continue_from_a_checkpoint_with_the_same_bits(
     assert rows(tmp_path / "twice") == rows(tmp_path / "without")
 
 
-def test_moments_that_are_loaded_are_those_of_the_next_step(graphs_of_steps) -> None:
-    weight = nn.Parameter(torch.ones(3))
-    optimizer = torch.optim.Adam([weight], lr=2**-4, fused=True)
+def steps_of(weights: list[nn.Parameter], rate: float) -> tuple[Any, Any]:
+    """Return whole steps and their optimizer; batches of one row do not reach the last weight."""
+    optimizer = torch.optim.Adam(weights, lr=rate, fused=True)
 
     def compute(batch: Tensor) -> Loss:
-        objective = (weight * batch).square().sum()
+        objective = (weights[0] * batch).square().sum()
+        if len(batch) > 1:
+            objective = objective + (weights[-1] * batch[1:]).sum()
         objective.backward()
         return Loss(objective, 1)
 
@@ -363,19 +365,57 @@ def test_moments_that_are_loaded_are_those_of_the_next_step(graphs_of_steps) -> 
         optimizer.step()
         return result.objective
 
-    steps = CapturedSteps(compute, update, optimizer, [weight], None, pytest.fail)
+    return CapturedSteps(compute, update, optimizer, weights, None, pytest.fail), optimizer
 
-    def three_steps() -> list[float]:
-        for _ in range(3):
-            steps(torch.arange(3.0))
+
+def test_moments_that_are_loaded_are_those_of_the_next_step(graphs_of_steps) -> None:
+    weight = nn.Parameter(torch.ones(3))
+    steps, optimizer = steps_of([weight], 2**-4)
+    before = weight.detach().clone(), deepcopy(optimizer.state_dict())  # without moments
+
+    def four_steps() -> list[float]:
+        for _ in range(WARM_UP + 2):
+            steps(torch.arange(3.0)[None])
         return weight.tolist()
 
-    three_steps()
+    def back(kept: Any) -> None:
+        weight.data.copy_(kept[0])
+        optimizer.load_state_dict(deepcopy(kept[1]))
+
+    first = four_steps()
     kept = weight.detach().clone(), deepcopy(optimizer.state_dict())
-    after = three_steps()
-    weight.data.copy_(kept[0])
-    optimizer.load_state_dict(kept[1])
-    assert three_steps() == after
+    second = four_steps()
+    back(kept)
+    assert four_steps() == second
+    back(before)
+    assert four_steps() == first
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 2, 1, 1, 2, 2, 2, 2, 1), (2, 2, 1, 2, 1, 1, 2, 1, 2)])
+def test_weights_that_batches_of_a_shape_do_not_reach_stay(sizes: Any, graphs_of_steps) -> None:
+    results = []
+    for is_captured in (False, True):
+        weights = [nn.Parameter(torch.ones(3)) for _ in range(2)]
+        steps, _ = steps_of(weights, 2**-4)
+        for size in sizes:
+            batch = torch.arange(3.0).repeat(size, 1)
+            steps(batch) if is_captured else steps._directly(None, batch, None)
+        results.append([weight.tolist() for weight in weights])
+    assert graphs_of_steps
+    assert results[0] == results[1]
+
+
+def test_a_rate_that_was_a_whole_number_becomes_any_other(graphs_of_steps) -> None:
+    results = []
+    for is_captured in (False, True):
+        weight = nn.Parameter(torch.ones(3))
+        steps, optimizer = steps_of([weight], 1)
+        for k in range(6):
+            optimizer.param_groups[0]["lr"] = 1 if k < WARM_UP + 1 else 0.5
+            batch = torch.arange(3.0)[None]
+            steps(batch) if is_captured else steps._directly(None, batch, None)
+        results.append(weight.tolist())
+    assert results[0] == results[1]
 
 
 def test_steps_with_sparse_gradients_run_without_a_graph(tmp_path: Path, graphs_of_steps) -> None:

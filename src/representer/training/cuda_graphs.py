@@ -95,26 +95,26 @@ class CapturedCalls:
             self._seen[key] = self._seen.get(key, 0) + 1
             is_off = self._failures >= FAILURES
             if is_off or self._seen[key] <= WARM_UP or len(self._graphs) >= MOST:
-                return self._directly(*arguments)
+                return self._directly(key, *arguments)
             try:
-                self._graphs[key] = self._captured(leaves, form)
+                self._graphs[key] = self._captured(key, leaves, form)
             except RuntimeError as error:
                 self._failures += 1
                 self._seen[key] = 0  # and again after as many calls
                 if self._failures == 1:
                     self._report(f"no CUDA graph: {str(error).splitlines()[0]}")
-                return self._directly(*arguments)
+                return self._directly(key, *arguments)
         captured = self._graphs[key]
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         for captured_input, tensor in zip(captured.inputs, tensors, strict=True):
             captured_input.copy_(tensor)
-        return self._replayed(captured)
+        return self._replayed(key, captured)
 
-    def _directly(self, *arguments: Any) -> Any:
+    def _directly(self, key: Any, *arguments: Any) -> Any:
         return self._function(*arguments)
 
-    def _captured(self, leaves: Sequence[Any], form: Any) -> Captured:
-        """Record a graph for inputs like those of the call before."""
+    def _captured(self, key: Any, leaves: Sequence[Any], form: Any) -> Captured:
+        """Record a graph for inputs like those of direct calls with the same key."""
         copies = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         graph = self._make()
         results = graph.capture(lambda: self._recorded(*tree_unflatten(copies, form)))
@@ -123,7 +123,7 @@ class CapturedCalls:
     def _recorded(self, *arguments: Any) -> Any:
         return self._function(*arguments)
 
-    def _replayed(self, captured: Captured) -> Any:
+    def _replayed(self, key: Any, captured: Captured) -> Any:
         captured.graph.replay()
         return captured.results
 
@@ -204,7 +204,8 @@ class CapturedSteps(CapturedCalls):
         self._optimizer, self._rates = optimizer, list[Tensor]()
         self._written: list[float] = []  # the values of the rates
         self._buffers: dict[nn.Parameter, Tensor] = {}
-        self._graded: dict[Captured, list[nn.Parameter]] = {}
+        # by shapes, since a batch may reach parameters that others do not; None if one is sparse
+        self._graded: dict[Any, list[nn.Parameter] | None] = {}
         # loading replaces the tensors of the moments, which the graphs write to
         optimizer.register_load_state_dict_post_hook(lambda loaded: self._forget())
 
@@ -231,25 +232,31 @@ class CapturedSteps(CapturedCalls):
         updated = None if self._update is None else self._update(result)
         return result, updated, getattr(self._carried, "value", None)
 
-    def _directly(self, *arguments: Any) -> Any:
+    def _directly(self, key: Any, *arguments: Any) -> Any:
         self._clear()
-        return self._step(*arguments)
+        result = self._step(*arguments)
+        graded = [(p, p.grad.is_sparse) for p in self._parameters if p.grad is not None]
+        is_dense = not any(is_sparse for _, is_sparse in graded)
+        self._graded[key] = [parameter for parameter, _ in graded] if is_dense else None
+        return result
 
-    def _captured(self, leaves: Sequence[Any], form: Any) -> Captured:
-        """Record a graph that fills the gradients of the parameters that had one just before."""
-        graded = [parameter for parameter in self._parameters if parameter.grad is not None]
-        if any(parameter.grad.is_sparse for parameter in graded if parameter.grad is not None):
+    def _captured(self, key: Any, leaves: Sequence[Any], form: Any) -> Captured:
+        """Record a graph that fills the gradients of the parameters that have one otherwise."""
+        graded = self._graded[key]
+        if graded is None:
             raise RuntimeError("a gradient is sparse, so its shape depends on the batch")
         for parameter in graded:
             self._buffers.setdefault(parameter, torch.zeros_like(parameter))
+        self._clear()
         self._use_buffers(graded)
         if self._update is not None and not self._rates:
             self._written = [group["lr"] for group in self._optimizer.param_groups]
             device = self._parameters[0].device
-            self._rates = [torch.tensor(rate, device=device) for rate in self._written]
-        captured = super()._captured(leaves, form)
-        self._graded[captured] = graded
-        return captured
+            # in the precision that the fused kernels read
+            self._rates = [
+                torch.tensor(r, dtype=torch.float32, device=device) for r in self._written
+            ]
+        return super()._captured(key, leaves, form)
 
     def _recorded(self, *arguments: Any) -> Any:
         for parameter in self._parameters:
@@ -258,14 +265,14 @@ class CapturedSteps(CapturedCalls):
         with self._rates_on_device():
             return self._step(*arguments)
 
-    def _replayed(self, captured: Captured) -> Any:
+    def _replayed(self, key: Any, captured: Captured) -> Any:
         self._clear()
-        self._use_buffers(self._graded[captured])
+        self._use_buffers(self._graded[key] or ())
         for i, group in enumerate(self._optimizer.param_groups if self._rates else ()):
             if self._written[i] != group["lr"]:
                 self._written[i] = group["lr"]
                 self._rates[i].fill_(group["lr"])
-        return super()._replayed(captured)
+        return super()._replayed(key, captured)
 
     @contextmanager
     def _rates_on_device(self) -> Iterator[None]:
@@ -289,7 +296,7 @@ class CapturedSteps(CapturedCalls):
 
     def _forget(self) -> None:
         self._graphs.clear()
-        self._graded.clear()
+        self._seen.clear()  # a capture must not make moments, which every replay would set to 0
 
     def _use_buffers(self, parameters: Sequence[nn.Parameter]) -> None:
         for parameter in parameters:

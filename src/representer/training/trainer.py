@@ -217,7 +217,7 @@ class TrainingStep:
         self._captured = None
         self.reads_later = can_read_later(accelerator, optimizer)
         # 1 after a step that was not finite; graphs read and write it where it is
-        self._is_faulty = torch.zeros((), device=accelerator.device)
+        self._is_faulty = torch.zeros((), dtype=torch.float32, device=accelerator.device)
         if config.cuda_graph and can_capture(accelerator, task.carried):
             trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
             is_whole = self.reads_later and can_capture_update(optimizer)
