@@ -405,6 +405,24 @@ def test_weights_that_batches_of_a_shape_do_not_reach_stay(sizes: Any, graphs_of
     assert results[0] == results[1]
 
 
+def test_weights_with_other_data_are_those_that_are_trained(graphs_of_steps) -> None:
+    results = []
+    for is_captured in (False, True):
+        weight = nn.Parameter(torch.ones(3))
+        steps, optimizer = steps_of([weight], 2**-4)
+        for k in range(3 * (WARM_UP + 2)):
+            if k == WARM_UP + 2:
+                weight.data = weight.data.clone()
+            elif k == 2 * (WARM_UP + 2):  # of another shape, as `KernelActivation.compact` does
+                weight.data = weight.data[:1].clone()
+                del optimizer.state[weight]
+            batch = torch.arange(3.0)[None]
+            steps(batch) if is_captured else steps._directly(None, batch, None)
+        results.append(weight.tolist())
+    assert len(graphs_of_steps) == 3
+    assert results[0] == results[1]
+
+
 def test_a_rate_that_was_a_whole_number_becomes_any_other(graphs_of_steps) -> None:
     results = []
     for is_captured in (False, True):

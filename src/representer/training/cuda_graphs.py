@@ -204,6 +204,7 @@ class CapturedSteps(CapturedCalls):
         self._optimizer, self._rates = optimizer, list[Tensor]()
         self._written: list[float] = []  # the values of the rates
         self._buffers: dict[nn.Parameter, Tensor] = {}
+        self._addresses: list[int] = []  # of the parameters
         # by shapes, since a batch may reach parameters that others do not; None if one is sparse
         self._graded: dict[Any, list[nn.Parameter] | None] = {}
         # loading replaces the tensors of the moments, which the graphs write to
@@ -216,6 +217,11 @@ class CapturedSteps(CapturedCalls):
 
         That is None if the weights were not updated.
         """
+        addresses = [parameter.data_ptr() for parameter in self._parameters]
+        if addresses != self._addresses:  # other data, such as those of a compacted activation
+            self._forget()
+            self._buffers.clear()
+            self._addresses = addresses
         loss, updated, state = super().__call__(batch, getattr(self._carried, "value", None))
         self._carry(state)
         return loss, updated
