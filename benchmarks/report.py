@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import platform
@@ -66,8 +67,10 @@ class Finished:
     def __init__(self, path: Path) -> None:
         self.path = path
         text = path.read_text("utf-8") if path.exists() else ""
-        # one that was not written to its end is left out
-        self.lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+        self.lines: list[dict[str, Any]] = []
+        for line in text.splitlines():
+            with contextlib.suppress(json.JSONDecodeError):  # one not written to its end
+                self.lines.append(json.loads(line))
         self._break = "" if text.endswith("\n") else "\n" * bool(text)
 
     def add(self, line: dict[str, Any]) -> None:

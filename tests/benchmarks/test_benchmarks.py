@@ -135,10 +135,11 @@ def test_means_and_paired_differences_have_the_interval_of_student(bench):
     assert report.apart([3], [1], 1) == ("+2.0", "–")
 
 
+@pytest.mark.parametrize("half", ['{"seed": 1', '{"seed": 1, "tested": {"accuracy": 0.5}'])
 def test_finished_trainings_are_continued_after_a_line_that_was_not_written_to_its_end(
-    bench, tmp_path: Path
+    bench, half: str, tmp_path: Path
 ):
-    (path := tmp_path / "runs.jsonl").write_text('{"seed": 0}\n{"seed": 1')
+    (path := tmp_path / "runs.jsonl").write_text(f'{{"seed": 0}}\n{half}')
     Finished = bench("report").Finished
     Finished(path).add({"seed": 2})
     assert Finished(path).lines == [{"seed": 0}, {"seed": 2}]
