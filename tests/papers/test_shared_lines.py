@@ -131,17 +131,20 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "results.jsonl").read_bytes() == whole
 
 
-def test_a_finished_run_with_a_model_keeps_no_checkpoints(tmp_path: Path):
+def test_a_finished_run_with_a_model_that_nothing_continues_keeps_no_checkpoints(tmp_path: Path):
     def trained(folder: RunFolder, config: Config, _: object) -> dict[str, Any]:
         (folder.checkpoints / "step-000000030.ckpt").write_bytes(bytes(8))
-        if config.seed == 1:
+        if config.seed:
             folder.write_bytes(MODEL, bytes(8))
-        return train(None, folder, config, None)
+        ended = {"stopped_by": "patience"} if config.seed == 1 else {}
+        return train(None, folder, config, None) | ended
 
     request = Request(Path("/data/sets"), tmp_path)
-    runs = [Run(tmp_path / f"gated-seed{seed}", Config(seed), "epochs") for seed in (0, 1)]
+    runs = [Run(tmp_path / f"gated-seed{seed}", Config(seed), "epochs") for seed in range(3)]
+    runs.append(Run(tmp_path / "gated-seed3", Config(3)))
     run_missing(request, MEASURE, runs, tuple, trained)
-    assert [(run.folder / "checkpoints").exists() for run in runs] == [True, False]
+    kept = [(run.folder / "checkpoints").exists() for run in runs]
+    assert kept == [True, False, True, False]  # the third resumes when it may take more epochs
 
 
 ROOT = Path(__file__).parents[2]

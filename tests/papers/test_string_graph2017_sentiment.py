@@ -98,7 +98,9 @@ def test_a_run_of_the_table_can_be_evaluated_and_explained(table, tmp_path, caps
     assert entry_point(["predict", str(folder), str(tmp_path / "new.csv")]) == 0
 
 
-def test_a_larger_budget_continues_runs_that_used_all_their_epochs(treebank, tmp_path, monkeypatch):
+def test_a_larger_budget_continues_runs_that_used_all_their_epochs(
+    treebank, tmp_path, monkeypatch, capsys
+):
     from representer_papers.string_graph2017 import sentiment
 
     small = {name: value for name, value in sentiment._SMOKE.items() if name != "epochs"}
@@ -115,6 +117,7 @@ def test_a_larger_budget_continues_runs_that_used_all_their_epochs(treebank, tmp
     assert epochs(0.005) == 1
     assert epochs(0.015) == 3
     assert epochs(0.005) == 3  # what there is counts
+    assert "starting from the beginning" not in "".join(capsys.readouterr())
 
 
 def test_a_cell_with_word_vectors_requires_a_file(treebank, tmp_path):

@@ -221,9 +221,14 @@ class Run(Generic[C]):
                 expected = "a run with these settings"
                 raise ArgumentError("out", str(self.folder), expected, hint=hint)
         metrics = read_json(self.folder / METRICS)
-        if metrics is None or not self.length or metrics["stopped_by"] != self.length:
+        if metrics is None or not self.is_extensible():
             return metrics is not None
         return metrics[self.length] >= self.settings[self.length]
+
+    def is_extensible(self) -> bool:
+        """Return True if a finished run resumes when its length is increased."""
+        metrics = read_json(self.folder / METRICS) if self.length else None
+        return metrics is not None and metrics["stopped_by"] == self.length
 
 
 class Stored(NamedTuple):
@@ -322,8 +327,8 @@ def run_one(run: Run[C], data: D, train: Train[C, D], record: Record) -> None:
                 if metrics is not None:
                     folder.write_json(METRICS, metrics)
                 status = "finished"
-                if (run.folder / MODEL).exists():  # nothing continues it: they would fill the disk
-                    shutil.rmtree(folder.checkpoints)
+                if (run.folder / MODEL).exists() and not run.is_extensible():
+                    shutil.rmtree(folder.checkpoints)  # they would fill the disk
             except TrainingError as error:  # divergence of one run must not stop the others
                 print(f"{run.folder}: {error}", flush=True)
                 status = "diverged"
