@@ -150,7 +150,7 @@ EEGS = ("mental arithmetic", "alcoholism, group", "alcoholism, condition")
 BITS = "2,000 updates of 100,000 at most, T = 5 to 100, initialized to tanh"
 LONG = "M18 Figs. 5, 6"
 PARITY = "30,000 updates; the paper prints no number"
-PRINTED = "at most 2,000 updates, T = 5 to 30"
+PRINTED = "at most 2,000 updates, T = 5 to 50; the page has those up to 30"
 CLAIMS = (
     Claim("Memory helps: RKM-LSTM ahead of the Gated CNN", TABLE_2, "rkm-documents-steps",
           documents("rkm-lstm", "gated-cnn"), NEWS),
