@@ -146,7 +146,6 @@ def test_the_layers_take_less_than_one_and_a_half_times_as_long_to_import_as_tor
     assert ours < 1.5 * torchs, seconds
 
 
-@pytest.mark.slow
 def test_what_the_extra_train_installs_is_enough_to_train_on_text_and_to_serve():
     said = interpret(
         "from representer.kernels import StringKernel\n"

@@ -126,7 +126,7 @@ def test_invalid_arguments_are_errors():
 
 
 def test_without_gpytorch_the_message_names_the_extra(monkeypatch):
-    monkeypatch.delitem(sys.modules, "representer.kernels.gaussian_process")
+    monkeypatch.delitem(sys.modules, "representer.kernels.gpytorch_kernel")
     monkeypatch.setitem(sys.modules, "gpytorch", None)
     with pytest.raises(MissingExtraError, match=r"needs gpytorch: .*representer\[gp\]"):
         _ = kernels.GPyTorchKernel

@@ -32,7 +32,7 @@ from representer.kernels.walk_kernels import DeepGraphKernel, RandomWalkKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 if TYPE_CHECKING:
-    from representer.kernels.gaussian_process import GPyTorchKernel
+    from representer.kernels.gpytorch_kernel import GPyTorchKernel
 
     KERNELS: dict[str, Callable[[], Kernel]]
 
@@ -105,7 +105,7 @@ def __getattr__(name: str) -> Any:
     if name == "KERNELS":  # on first access, since the packages of other kernels import this one
         return _examples()
     if name == "GPyTorchKernel":  # which needs gpytorch
-        from representer.kernels.gaussian_process import GPyTorchKernel
+        from representer.kernels.gpytorch_kernel import GPyTorchKernel
 
         return GPyTorchKernel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
