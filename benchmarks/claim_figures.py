@@ -34,6 +34,10 @@ class Finding:
     lines: list[Line] = field(default_factory=list)  # none if the figures are a page's
     verdict: str = ""  # where the interval does not decide it; there is no difference then
 
+    def contains(self, difference: float) -> bool:
+        """Return whether the interval contains a difference."""
+        return abs(self.difference - difference) <= self.half
+
     def cells(self, margin: float = 0.0) -> list[str]:
         """Return verdict, figures, difference and what it is over.
 
