@@ -34,10 +34,6 @@ class Finding:
     lines: list[Line] = field(default_factory=list)  # none if the figures are a page's
     verdict: str = ""  # where the interval does not decide it; there is no difference then
 
-    def contains(self, difference: float) -> bool:
-        """Return whether the interval contains a difference."""
-        return abs(self.difference - difference) <= self.half
-
     def cells(self, margin: float = 0.0) -> list[str]:
         """Return verdict, figures, difference and what it is over.
 
@@ -260,13 +256,24 @@ def tested(text: str, heading: str, question: str, other: str) -> list[str]:
     """
     section = section_of(text, heading)
     answer = re.escape(question) + ".* the " + re.escape(other)
-    match = re.search(rf"{answer} \(([+-][\d.]+) (\w+), p = ([\d.]+)\)", section)
+    ends = r"(?:, ([+-][\d.]+) to ([+-][\d.]+))?"  # older pages have no interval
+    match = re.search(rf"{answer} \(([+-][\d.]+) (\w+){ends}, p = ([\d.]+)\)", section)
     subjects = re.search(r"\d+ subjects", section)
     assert match is not None, f"{heading}: {other}"
     assert subjects is not None, heading
-    is_small = float(match[3]) < LEVEL
-    verdict = OPEN if not is_small else CONFIRMED if float(match[1]) > 0 else REFUTED
-    return [verdict, "–", f"{match[1]} {match[2]}, p = {match[3]}", subjects[0]]
+    difference, unit, low, high, p = match.groups()
+    verdict = OPEN if float(p) >= LEVEL else CONFIRMED if float(difference) > 0 else REFUTED
+    shown = f"{difference} {unit}, {f'{low} to {high}, ' if low else ''}p = {p}"
+    return [verdict, "–", shown, subjects[0]]
+
+
+def inside(difference: float, cell: str) -> bool | None:
+    """Return whether the interval of a cell contains a difference, None if it has no interval."""
+    ends = re.search(r"([+-][\d.]+) to ([+-][\d.]+)", cell)
+    if ends is not None:
+        return float(ends[1]) <= difference <= float(ends[2])
+    middle = re.match(r"([+-][\d.]+) ± ([\d.]+)$", cell)
+    return middle and abs(float(middle[1]) - difference) <= float(middle[2])
 
 
 def finite(lines: Lines, model: str, other: str) -> Finding:

@@ -23,6 +23,7 @@ from claim_figures import (
     Finding,
     Lines,
     finite,
+    inside,
     over_pairs,
     over_seeds,
     paired,
@@ -289,10 +290,10 @@ def judged(folder: Path) -> list[list[str]]:
         cells = result.cells(claim.margin) if is_finding else result
         runs = runs_cells(result.lines if is_finding else (), runs_of(folder, claim.pages))
         links = ", ".join(f"[{page}]({result_pages.link_of(folder, page)})" for page in claim.pages)
-        printed = "–" if claim.paper is None else f"{claim.paper:+.3g}"
-        if claim.paper is not None and is_finding:
-            printed += ", inside" if result.contains(claim.paper) else ", outside"
-        rows.append([claim.text, claim.source, *cells, printed, links, *runs, claim.what])
+        paper = "–" if claim.paper is None else f"{claim.paper:+.3g}"
+        if claim.paper is not None and (is_inside := inside(claim.paper, cells[2])) is not None:
+            paper += ", inside" if is_inside else ", outside"
+        rows.append([claim.text, claim.source, *cells, paper, links, *runs, claim.what])
     return rows
 
 

@@ -111,7 +111,7 @@ def is_consistent(row: str) -> bool:
     margin = 1.0 if "at least level" in row else 0.0  # a point of accuracy
     p_values = [float(p) for p in P_VALUE.findall(row)]
     if p_values:
-        sign = float(re.search(r"([+-][\d.]+) points, p", row)[1])  # type: ignore[index]
+        sign = float(re.search(r"([+-][\d.]+) points, ", row)[1])  # type: ignore[index]
         return verdict == (
             "not decided" if p_values[0] >= LEVEL else "confirmed" if sign > 0 else "refuted"
         )

@@ -150,8 +150,25 @@ def test_every_page_behind_a_claim_has_its_hours_and_machine(bench):
 def test_a_verdict_is_that_of_the_interval(figures, difference, margin, verdict):
     finding = figures.Finding(difference, 0.5, "3 seeds", "")
     assert finding.cells(margin)[0] == verdict
-    assert finding.contains(difference - 0.5)
-    assert not finding.contains(difference + 0.51)
+
+
+@pytest.mark.parametrize(("cell", "is_inside"), [
+    ("-0.467 ± 0.38", False), ("+0.4 ± 0.1", True), ("+13 ± 12.98", True), ("-2 ± 2", False),
+    ("-0.7 points, -3.0 to +0.6, p = 0.6", True), ("-0.7 points, -3.0 to +0.4, p = 0.6", False),
+    ("+0.6 points, p = 0.593", None), ("–", None),
+])  # fmt: skip
+def test_what_the_paper_prints_is_inside_an_interval_or_not(figures, cell, is_inside):
+    assert figures.inside(0.5, cell) is is_inside
+
+
+@pytest.mark.parametrize("ends", ["", "-3.0 to +1.6, "])
+def test_a_question_is_answered_by_its_p_value(figures, ends):
+    answer = f"The RKM is level with the X (-0.7 points, {ends}p = 0.610) and behind the Y"
+    answer += f" (-2.0 points, {ends}p = 0.003)."
+    text = f"## A\n\nDoes it? no\n\n## B set\n\n36 subjects\n\nDoes it? {answer}"
+    cells = figures.tested(text, "B", "Does it?", "X")
+    assert cells == ["not decided", "–", f"-0.7 points, {ends}p = 0.610", "36 subjects"]
+    assert figures.tested(text, "B", "Does it?", "Y")[0] == "refuted"
 
 
 def test_a_claim_has_the_difference_that_the_paper_prints(bench):

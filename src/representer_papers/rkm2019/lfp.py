@@ -443,7 +443,8 @@ def _memory(cells: Runs) -> list[str]:
     sentences = []
     for row in ("syncnet", "gated-cnn"):
         test = paired_over_subjects(_by_subject(cells["rkm-lstm"]), _by_subject(cells[row]))
-        gap = f"{100 * test['mean']:+.1f} points, p = {test['p']:.3f}"
+        low, high = (f"{100 * end:+.1f}" for end in test["interval"])
+        gap = f"{100 * test['mean']:+.1f} points, {low} to {high}, p = {test['p']:.3f}"
         sentences.append(f"{_verdict(test)} the {_TITLES[row]} ({gap})")
     return ["", f"Does memory help? The RKM-LSTM is {' and '.join(sentences)}."]
 
