@@ -186,6 +186,9 @@ def test_arguments_that_do_not_fit_the_sequences_are_refused():
     ("protein", [PROTEIN, "MKVX"]),
     ("any", ["abcd", "hello"]), ("any", [PROTEIN.lower()]), ("any", [["AC", "GT"]]),
     ("any", [[1, 2]]), ("any", [""]), ("any", ["NNNNNA"]),
+    ("protein", [PROTEIN * 9, "mkvx*"]), ("any", [PROTEIN, PROTEIN.lower()]),
+    ("dna", ["ACGT" * 30, "AC?"]), ("rna", ["acgu" * 30, "e"]), ("protein", [PROTEIN * 9, "MK?"]),
+    ("any", ["ACGT", "AC?"]), ("any", ["ACG" * 90, "E"]), ("any", ["A" * 999, "C?"]),
 ])  # fmt: skip
 def test_the_alphabet_is_detected(name, sequences):
     assert detected(sequences) == name

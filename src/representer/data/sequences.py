@@ -18,6 +18,7 @@ from representer.data.tables.columns import (
     ambiguous,
     data_columns,
     is_other,
+    label_role,
     likely_labels,
     name_of,
     number_of,
@@ -77,7 +78,8 @@ def read_sequence_file(
             sequence, whose cell is a string of letters, or tokens separated by blanks, commas or
             semicolons, or a list in JSON; or a row for each token, with a column that says to
             which sequence it belongs.
-        label: Column of the labels, or the key in headers; by default one with a common name.
+        label: Column of the labels, or the key in headers; by default one with a common name;
+            it may be missing if no labels are required.
         sequence: Column of the sequences, or of the tokens.
         id: Column with the name of the sequence, where there is a row for each token; by default
             one with a common name whose names repeat.
@@ -198,7 +200,8 @@ def _of_table(
     columns, source = data_columns(grid), str(path)
     role = partial(role_of, grid, columns, source)
 
-    labels, of_id = role(label, "label", LABEL_NAMES), role(ids, "id", IDS)
+    labels = label_role(grid, columns, source, label, is_needed=needs_label)
+    of_id = role(ids, "id", IDS)
     names = [] if of_id is None else [name_of(row[of_id]) for row in grid.rows]
     cells = role(sequence, "sequence", _NAMES)
     if cells is None:

@@ -17,6 +17,7 @@ from representer.data.tables import Grid, read_grid
 from representer.data.tables.columns import (
     LABEL_NAMES,
     data_columns,
+    label_role,
     name_of,
     number_of,
     plain,
@@ -84,7 +85,7 @@ def read_series_file(
         grid = read_grid(path, wanted)
         if not grid.header and {*map(plain, map(text_of, grid.rows[0]))} & (LABEL_NAMES | IDS):
             grid = read_grid(path, wanted, header=True)  # whose other names may be numbers
-        file = _of_table(path, grid, label, series, time)
+        file = _of_table(path, grid, label, series, time, needs_label=require_labels)
     if not file.series:
         raise DataError("holds no series", file=path)
     for item, line in zip(file.series, file.lines, strict=True):
@@ -175,12 +176,13 @@ def _read_npz(path: Path) -> SeriesFile:
 
 
 def _of_table(
-    path: Path, grid: Grid, label: str | None, series: str | None, time: str | None
-) -> SeriesFile:
+    path: Path, grid: Grid, label: str | None, series: str | None, time: str | None, *,
+    needs_label: bool,
+) -> SeriesFile:  # fmt: skip
     columns, source = data_columns(grid), str(path)
     role = partial(role_of, grid, columns, source)
 
-    labels = role(label, "label", LABEL_NAMES)
+    labels = label_role(grid, columns, source, label, is_needed=needs_label)
     lists = role(None, "series", _LISTS)
     if lists is not None and any(isinstance(row[lists], list) for row in grid.rows):
         return _of_lists(path, grid, lists, labels)

@@ -26,6 +26,7 @@ from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.supervised import Classifier, Regressor
 from representer.estimators.targets import classes_of
 from representer.kernels import KmerKernel, StringKernel
+from representer.kernels.alphabets import ALPHABETS, detected
 from representer.kernels.kernel import Kernel
 from representer.kernels.kmer_kernel import Letters, Logo
 from representer.models.kernel_model import KernelModel, KernelModelConfig
@@ -214,6 +215,17 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
 
     def _check_objects(self, X: Any) -> list[Any]:
         return read_sequences(X)
+
+    @classmethod
+    def digests(cls, objects: Sequence[Any]) -> NDArray[np.int64]:
+        """Return numbers by which sequences are equal, in either case of biological letters."""
+        if any(isinstance(one, np.ndarray) for one in objects):
+            return super().digests(objects)
+        name = detected(objects)
+        if name in ALPHABETS:
+            table = str.maketrans("U", "U" if name == "protein" else "T")
+            objects = [tuple("".join(one).upper().translate(table)) for one in objects]
+        return super().digests(objects)
 
     @staticmethod
     def _digest(one: Any) -> int:

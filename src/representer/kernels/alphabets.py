@@ -76,8 +76,10 @@ _PAM250 = """
 def detected(sequences: Sequence[Any]) -> str:
     """Return the alphabet of sequences: ``"dna"``, ``"rna"``, ``"protein"`` or ``"any"``.
 
-    Nine in ten letters are A, C, G and T (or U), or else capitals of amino acids, of which at least
-    15 occur. Other codes of the alphabet may occur, nothing else.
+    Nine in ten letters are A, C, G and T (or U), or else amino acids, of which at least 15 occur;
+    nine in ten of these are capitals, unlike those of words. The others are other codes of the
+    alphabet. Where all of A, C, G and T, or 15 amino acids, make up 99 in 100 letters, one that is
+    no code does not change the alphabet: it is a mistake, and refused when it is encoded.
     """
     counts: dict[Any, int] = {}
     for sequence in sequences:
@@ -89,13 +91,19 @@ def detected(sequences: Sequence[Any]) -> str:
     for token, count in counts.items():
         folded[token.upper()] = folded.get(token.upper(), 0) + count
     total = sum(folded.values())
+    capitals = sum(count for token, count in counts.items() if token == token.upper())
     for name, letters in ALPHABETS.items():
         plain = sum(folded.get(letter, 0) for letter in letters)
-        if not folded.keys() <= codes_of(name).keys() or plain < 0.9 * total:
+        different, has_codes_only = (
+            len(folded.keys() & {*letters}),
+            folded.keys() <= codes_of(name).keys(),
+        )
+        typical = different >= (15 if name == "protein" else len(letters))
+        if plain < (0.9 if has_codes_only else 0.99) * total or not (has_codes_only or typical):
             continue
         if name != "protein":
             return "rna" if folded.get("U", 0) > folded.get("T", 0) else "dna"
-        if len(folded.keys() & {*PROTEIN}) >= 15 and counts.keys() == folded.keys():
+        if typical and capitals >= 0.9 * total:
             return name
     return "any"
 
@@ -116,6 +124,14 @@ def codes_of(alphabet: str) -> Mapping[str, tuple[int, ...]]:
     if alphabet != "protein":
         places_of |= {"T": (3,), "U": (3,)}
     return MappingProxyType(places_of | dict.fromkeys("-.*", ()))
+
+
+def unknown_letter(alphabet: str, sequence: Sequence[Any]) -> str:
+    """Return the first token of a sequence that is no code of an alphabet; empty if all are."""
+    if alphabet not in ALPHABETS:
+        return ""
+    codes = codes_of(alphabet)
+    return next((str(token) for token in sequence if str(token).upper() not in codes), "")
 
 
 @cache

@@ -327,7 +327,8 @@ class EstimatorTask(EstimatorUse):
             if len(names) <= FEW and not are_fractions([*names]):
                 values = ", ".join(sorted(names, key=lambda label: (len(label), label)))
                 about = f"{column or 'target'} is {values} only, taken as numbers to predict"
-                say(f"{main.source}: {about}; --task classification predicts classes")
+                option = "--task" if hasattr(config, "task") else "--kind"
+                say(f"{main.source}: {about}; {option} classification predicts classes")
         sources = {"all": main}
         for name in ("valid", "test"):
             if path := getattr(config, name):

@@ -13,9 +13,11 @@ from sklearn.linear_model import RidgeCV
 from sklearn.svm import LinearSVC
 
 from representer.data.sequences import read_sequence_file
+from representer.errors import DataError
 from representer.estimators import SequenceClassifier, SequenceRegressor
 from representer.estimators.sequence import read_sequences
 from representer.kernels import KmerKernel
+from representer.kernels.alphabets import detected, unknown_letter
 from representer.options.sequence import TASK, SequenceReading
 from representer.storage.run import RunFolder
 from representer.tasks.flow import EstimatorTask
@@ -46,6 +48,7 @@ class SequenceTask(EstimatorTask):
     declared, noun, nouns = TASK, "sequence", "sequences"
     classifier, regressor = SequenceClassifier, SequenceRegressor
     remembered: ClassVar = {option.name: "" for option in fields(SequenceReading)}
+    columns = "sequence", "id", "order"
     demo_folder = "sequence-demo"
 
     def demo(self) -> Objects:
@@ -58,6 +61,27 @@ class SequenceTask(EstimatorTask):
         result = read_sequence_file(path, require_labels=require_labels, **options)
         objects = read_sequences(result.sequences)
         return Objects.of_file(path, objects, result, column=result.column)
+
+    def sources(self, config: Any) -> dict[str, Objects]:
+        """Read and check the data; a letter that is no code of the alphabet has its line."""
+        sources = super().sources(config)
+        every = sources["all"].objects
+        auto = config.alphabet == "auto" and not any(isinstance(one, np.ndarray) for one in every)
+        alphabet = detected(every) if auto else config.alphabet
+        for objects in sources.values():
+            for line, sequence in zip(objects.lines, objects.objects, strict=True):
+                if letter := unknown_letter(alphabet, sequence):
+                    problem = f"{letter!r:.60} is no letter of {alphabet}"
+                    fix = "Correct it, or pass --alphabet any, for which any token is a letter."
+                    raise DataError(problem, file=objects.source, line=line, fix=fix)
+        return sources
+
+    def reason(self, estimator: Any, config: Any, value: Any) -> str:
+        if not len(value):
+            return "empty sequence"
+        alphabet = estimator.inputs_.name if config is None else "any"
+        letter = unknown_letter(alphabet, value)
+        return f"unknown letter {letter!r:.60}" if letter else ""
 
     def results(
         self, run: RunFolder, trained: Trained, others: Sequence[Trained],

@@ -113,6 +113,7 @@ class SeriesTask(EstimatorTask):
     declared, noun, nouns = TASK, "series", "series"
     classifier, regressor = SeriesClassifier, SeriesRegressor
     remembered: ClassVar = {option.name: "" for option in fields(SeriesReading)}
+    columns = "label", "series", "time"
     demo_folder = "series-demo"
 
     def demo(self) -> Objects:

@@ -8,7 +8,7 @@ import json
 import stat
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from itertools import chain
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from representer.data.splits import MOST, SPLITS, TRAINED
 from representer.data.tables import LeftOut, left_out
-from representer.data.tables.files import COMPRESSIONS, GUARDED, guard_formula, uncompressed
+from representer.data.tables import files as formats
 from representer.data.tables.reading import kind_of, table_files
 from representer.errors import ArgumentError, DataError, StorageError, printable, say
 from representer.estimators import base
@@ -77,6 +77,7 @@ class EstimatorUse(ABC):
         noun: One object: "graph".
         remembered: The options of reading whose default is that of the training, with what a
             value is if one is required.
+        columns: Those that name columns of a table, which files of other formats do not have.
         remedy: The fix if `fit` can use none of its objects.
         form: Dataclass of what a run says of its data besides the options of reading, if it does.
         group: What objects that resemble each other have in common: "subject".
@@ -85,6 +86,7 @@ class EstimatorUse(ABC):
     declared: ClassVar[Task]
     noun: ClassVar[str]
     remembered: ClassVar[Mapping[str, str]] = {}
+    columns: ClassVar[Collection[str]] = ()
     remedy: ClassVar[str] = ""
     form: ClassVar[type[Any] | None] = None
     group: ClassVar[str] = "group"
@@ -323,20 +325,13 @@ class EstimatorUse(ABC):
         return estimator, form, objects
 
     def _opened(
-        self,
-        run: str | Path,
-        data: Inputs,
-        options: Any,
-        *,
-        device: str,
-        require_labels: bool = False,
-        in_blocks: bool = True,
-        grouping: Any = None,
-    ) -> tuple[Any, Any, Iterator[Objects]]:
+        self, run: str | Path, data: Inputs, options: Any, *, device: str,
+        require_labels: bool = False, in_blocks: bool = True, grouping: Any = None,
+    ) -> tuple[Any, Any, Iterator[Objects]]:  # fmt: skip
         """Return the same with the objects in blocks, on request."""
-        is_path = isinstance(data, str | Path)
-        estimator, reading, form = self.load(run, options, device, is_path=is_path)
-        if not is_path:
+        path = Path(data) if isinstance(data, str | Path) else None
+        estimator, reading, form = self.load(run, options, device, path=path)
+        if not isinstance(data, str | Path):
             return estimator, form, iter([self.strings(data, reading)])
         how_read = {"is_regression": isinstance(estimator.target_, Numbers)}
         how_read |= self.as_trained(estimator, form)
@@ -356,13 +351,12 @@ class EstimatorUse(ABC):
         """Return the estimator of a run, and the objects that it can predict."""
         estimator, _, objects = self.opened(run, data, options, device=device)
         objects = objects.usable(lambda one: self.reason(estimator, None, one), self.noun)
-        for line in (*objects.notes, left_out(objects.dropped)):
-            if line:
-                say(f"{objects.source}: {line.replace('left out', 'without a prediction')}")
+        for line in filter(None, (*objects.notes, left_out(objects.dropped))):
+            say(f"{objects.source}: {line.replace('left out', 'without a prediction')}")
         return estimator, objects
 
     def load(
-        self, run: str | Path, options: Any, device: str, *, is_path: bool = True
+        self, run: str | Path, options: Any, device: str, *, path: Path | None = None
     ) -> tuple[Any, dict[str, Any], Any]:
         """Return the estimator of a run, and how to read data: as in training, unless options say.
 
@@ -378,14 +372,16 @@ class EstimatorUse(ABC):
         files, values = RunFiles(run), asdict(options)
         usual = {option.name: option.default for option in fields(self.reading)}
         saved = base.read_description(files).reading
-        remembered = {name: saved[name] for name in self.remembered if name in saved}
+        columns = self.columns if path and formats.format_of(path) in formats.TASKS else ()
+        names = {*self.remembered} & {*saved} - {*columns}
+        remembered = {name: saved[name] for name in names}
         trained = files.parsed(MODEL, lambda: from_values(self.reading, remembered))
         reading = {
             name: getattr(trained, name) if value == usual[name] else value
             for name, value in values.items()
         }
         for name, expected in self.remembered.items():
-            if is_path and expected and not reading[name]:
+            if path and expected and not reading[name]:
                 hint = "The run says nothing about tables: it was saved from Python."
                 raise ArgumentError(name, reading[name], expected, hint=hint)
         rest = {name: value for name, value in saved.items() if name not in usual}
@@ -429,7 +425,7 @@ def check_output(output: Path, data: Path | None) -> None:
         raise DataError("is a directory", file=output, fix="Give -o the name of a file.")
     if not output.parent.is_dir():
         raise DataError("there is no such folder", file=output.parent, fix="Make it first.")
-    if kind_of(output) not in (None, "csv") or output.suffix.lower() in COMPRESSIONS:
+    if kind_of(output) not in (None, "csv") or output.suffix.lower() in formats.COMPRESSIONS:
         problem = "the suffix is that of another format; what is written is CSV"
         raise DataError(problem, file=output, fix="Give -o a name that ends in .csv.")
     if data is not None and data.exists() and output.exists() and output.samefile(data):
@@ -530,7 +526,10 @@ def as_csv(rows: Iterable[Sequence[object]]) -> str:
     end = "\r\n"  # a cell with either of its characters is quoted
     writer = csv.writer(lines, lineterminator=end)
     writer.writerows(
-        [cell if cell[:1] not in GUARDED else guard_formula(cell) for cell in map(str, row)]
+        [
+            cell if cell[:1] not in formats.GUARDED else formats.guard_formula(cell)
+            for cell in map(str, row)
+        ]
         for row in rows
     )
     return "".join(f"{line.removesuffix(end)}\n" for line in lines)
@@ -663,7 +662,7 @@ def _outputs(files: Iterable[Path], folder: Path) -> dict[str, Path]:
         raise DataError("is a file", file=folder, fix="With --jobs, give -o the name of a folder.")
     named: dict[str, Path] = {}
     for path in files:
-        name = f"{uncompressed(path).stem}.csv"
+        name = f"{formats.uncompressed(path).stem}.csv"
         if name in named:
             fix = "Predict them into folders of their own."
             raise DataError(f"has the same name as {named[name]}", file=path, fix=fix)

@@ -260,6 +260,18 @@ def role_of(
     return matches[0] if matches else None
 
 
+def label_role(
+    grid: Grid, columns: Iterable[int], source: str, label: str | None, *, is_needed: bool
+) -> int | None:
+    """Return the column of the labels; one that is not needed may be missing."""
+    try:
+        return role_of(grid, columns, source, label, "label", LABEL_NAMES)
+    except DataError:
+        if is_needed:
+            raise
+    return role_of(grid, columns, source, None, "label", LABEL_NAMES)
+
+
 def refuse_columns(path: Path, **options: str | None) -> None:
     """Refuse names of columns for a file that is no table."""
     for name, value in options.items():
