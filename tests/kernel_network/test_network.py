@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from drawn_trees import tree
 from expressions import is_same
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, KindError
 from representer.kernel_network import KernelNetwork
 from representer.kernels import (
     CrossSpectralKernel,
@@ -24,6 +24,7 @@ from representer.kernels import (
     Linear,
     NgramKernel,
     PartialTreeKernel,
+    Polynomial,
     RandomWalkKernel,
     RecurrentKernel,
     StringKernel,
@@ -367,3 +368,45 @@ def test_a_layer_of_trees_evaluates_its_kernel(ordered):
     tree = Data(x=GRAPH.x, edge_index=torch.tensor([[3, 1, 2], [1, 0, 0]]))
     layer = TreeKernelNN(2, 3, 2, decay=0.5, ordered=ordered, **F64)
     assert_is_its_kernel(layer, [tree, tree])
+
+
+def of_learned_numbers():
+    """Return a composition with three numbers that are learned, and its network."""
+    decay, scale, offset = (torch.tensor(v, requires_grad=True, **F64) for v in (0.5, 2.0, 1.0))
+    kernel = (StringKernel(2, decay) * S1.cosine() + scale * S1).activated(Polynomial(1, offset))
+    return kernel.network(2, 3, **F64)
+
+
+def test_numbers_in_a_kernel_are_those_of_a_functional_call():
+    network = of_learned_numbers()
+    parameters = {name: 1.2 * value.detach() for name, value in network.named_parameters()}
+    called = torch.func.functional_call(network, parameters, (X,))
+    gradient = torch.func.grad(lambda p: torch.func.functional_call(network, p, (X,)).sum())
+    assert all(value.abs().sum() > 0 for value in gradient(parameters).values())
+    assert not torch.allclose(called, network(X))
+    other = copy.deepcopy(network)
+    other.load_state_dict(parameters, assign=True)
+    torch.testing.assert_close(other(X), called)
+    torch.testing.assert_close(other.kernel(X, other.reference_objects()), called, **CLOSE)
+    network.load_state_dict(parameters)
+    torch.testing.assert_close(network(X), called)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_in_a_kernel_are_parameters_of_programs():
+    network, lengths = of_learned_numbers(), torch.tensor([5, 0, 3])
+    x = torch.randn(3, 5, 2, **F64)
+    torch._dynamo.reset()
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, lengths), network(x, lengths))
+    program = torch.export.export(network, (x, lengths))
+    assert program.state_dict.keys() == network.state_dict().keys()
+    torch.testing.assert_close(program.module()(x, lengths), network(x, lengths))
+
+
+def test_a_constant_is_added_by_an_activation():
+    with pytest.raises(KindError, match=r"activated\(Polynomial\(1, 0.5\)\) adds a constant"):
+        S2 + 0.5
+    net = S2.activated(Polynomial(1, 0.5)).network(2, 3, **F64)
+    torch.testing.assert_close(net.kernel(X), S2(X) + 0.5)
+    assert_is_its_kernel(net, X)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
@@ -98,7 +99,7 @@ class KernelNetwork(SuggestsArguments, nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.kernel = kernel
+        self._kernel = kernel
         self.input_size = check_integer("input_size", input_size)
         self.hidden_size = check_integer("hidden_size", hidden_size)
         self.fused = check_flag("fused", fused)
@@ -153,6 +154,15 @@ class KernelNetwork(SuggestsArguments, nn.Module):
             except ArgumentError:  # of a kernel of <x, y> < 2
                 self.reference.data.mul_(0.5)
 
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, with the numbers that the network has now.
+
+        They are other tensors than those it was made with in `torch.func.functional_call`, in a
+        program of `torch.export`, and after ``load_state_dict(assign=True)``.
+        """
+        return _with_parameters(self._kernel, self._parameters)
+
     def evaluate(self, X: Any, lengths: Any = None) -> Tensor:
         """Return the kernel of every object and reference ``(B, H)``.
 
@@ -174,14 +184,14 @@ class KernelNetwork(SuggestsArguments, nn.Module):
 
     def values(self, x: Any) -> Tensor:
         """Return the kernel of objects that `read_objects` has read."""
-        r = self._references()
+        r, kernel = self._references(), self.kernel
         if isinstance(x, GraphBatch) and not len(x):
             return self._like().new_zeros(0, self.hidden_size)
         # a program computes what it can by recurrences, which take any length
         if self.fused or self.own is not None or torch.compiler.is_compiling():
-            result = Run(self.kernel).value(self.kernel, x, r)
+            result = Run(kernel).value(kernel, x, r)
         else:
-            result = exact(self.kernel, x, r)
+            result = exact(kernel, x, r)
         return result.to(self._like())
 
     def references(self) -> Any:
@@ -338,8 +348,28 @@ def _register(network: nn.Module, value: Any, name: str = "kernel") -> None:
     elif isinstance(value, nn.Module):
         network.add_module(name, value)
     elif isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
-        # not by register_parameter, which takes no other tensor than an nn.Parameter
-        network._parameters[name] = cast(nn.Parameter, value)
+        value._is_param = True  # type: ignore[attr-defined]  # an nn.Parameter to torch.export
+        network.register_parameter(name, cast(nn.Parameter, value))
+
+
+def _with_parameters(value: Any, parameters: Mapping[str, Any], name: str = "kernel") -> Any:
+    """Return a kernel with the tensors of `_register`; itself if it has them already."""
+    if isinstance(value, Kernel):
+        pairs = {
+            argument: (inner, _with_parameters(inner, parameters, f"{name}_{argument}"))
+            for argument, inner in vars(value).items()
+        }
+        changed = {argument: new for argument, (old, new) in pairs.items() if new is not old}
+        if not changed:
+            return value
+        made = copy.copy(value)
+        vars(made).update(changed)
+        return made
+    if type(value) in (list, tuple):
+        items = [_with_parameters(x, parameters, f"{name}_{i}") for i, x in enumerate(value)]
+        is_same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if is_same else type(value)(items)
+    return parameters.get(name, value) if isinstance(value, Tensor) else value
 
 
 def _reference_features(kernel: Kernel, features: int) -> int:

@@ -89,6 +89,12 @@ def parts_of(kernel: Kernel, space: tuple[Any, ...] = ()) -> Iterator[tuple[Any,
         yield space, kernel
 
 
+@torch.compiler.assume_constant_result
+def _chain_of(order: int) -> StringChain:
+    """Return the chain of a string kernel, whose cached properties torch.compile does not trace."""
+    return StringChain(order)
+
+
 @dataclass(eq=False)
 class Run:
     """The values of a kernel and of the kernels in it; equal ones are computed once."""
@@ -269,7 +275,7 @@ class Run:
                 weight = r.values.transpose(0, 1).contiguous()
             else:
                 tokens = self._products(kernel.base, tokens, r)
-            chain = StringChain(kernel.order)
+            chain = _chain_of(kernel.order)
             options |= {"chain": chain, "input_weight": weight}
             self.cache[key] = string_scan(tokens, zeros[:, 0], zeros, **options)[2][:, -1]
         return self.cache[key]

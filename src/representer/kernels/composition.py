@@ -55,8 +55,8 @@ class Composition(Kernel):
         return all(map(is_fitted, self.inner_kernels()))
 
     def inner_kernels(self) -> list[Kernel]:
-        params: dict[str, Any] = self.get_params(deep=False)
-        return [params[name] for name in ("k1", "k2", "kernel") if name in params]
+        arguments = vars(self)  # not by get_params, which torch.compile does not trace
+        return [arguments[name] for name in ("k1", "k2", "kernel") if name in arguments]
 
     def _of_row(self, row: np.ndarray) -> Any:
         return self.inner_kernels()[0]._of_row(row)

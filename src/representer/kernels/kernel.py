@@ -14,6 +14,7 @@ from torch import Tensor
 
 from representer.checks import SuggestsArguments, is_number
 from representer.errors import ArgumentError, KindError, MissingExtraError
+from representer.ops.common import can_be_read
 
 try:
     from sklearn.base import BaseEstimator
@@ -80,8 +81,11 @@ class Kernel(SuggestsArguments, BaseEstimator, ABC):
     def __add__(self, other: Any) -> Sum | Self:
         from representer.kernels.composition import Sum
 
-        if is_number(other) and other == 0:  # the start of ``sum``
-            return self
+        if is_number(other):
+            if other == 0:  # the start of ``sum``
+                return self
+            hint = f"kernel.activated(Polynomial(1, {other})) adds a constant."
+            raise KindError("the other summand", f"{other}", "a kernel", hint=hint)
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
     __radd__ = __add__
@@ -250,9 +254,12 @@ def check_kernel(kernel: Any, name: str = "kernel") -> None:
 
 
 def value_of(number: Any) -> Any:
-    """Return a number or the value of a tensor without dimensions; NaN for anything else."""
+    """Return a number or the value of a tensor without dimensions; NaN for anything else.
+
+    Of a tensor that cannot be read, as in a compiled program, it is 1, which every check lets pass.
+    """
     if isinstance(number, Tensor) and number.dim() == 0:
-        return number.detach()
+        return number.detach() if can_be_read(number, may_wait=True) else 1.0
     is_number = isinstance(number, (int, float, np.integer, np.floating))
     return number if is_number and not isinstance(number, bool) else np.nan
 
