@@ -25,7 +25,7 @@ ALLOCATING = [
     "string_gram",
     "walk_backward",
 ]  # fmt: skip
-DEADLINE = 120  # seconds for the child process
+DEADLINE = 600  # seconds for the child process
 
 # Replaces the allocation functions that the core calls; after arm(n) the n-th call fails.
 FAILING_ALLOCATOR = """
@@ -54,8 +54,9 @@ FAIL_EVERY_ALLOCATION = """
 import ctypes, itertools, sys
 import torch
 from representer.ops import core
+from representer.ops.string_gram import string_gram
 from ops.divided_samples import divided_samples
-from ops.test_threads import evaluate, make, string_gram
+from ops.test_threads import evaluate, make
 
 allocator = ctypes.CDLL(sys.argv[1])
 allocator.disarm.restype = ctypes.c_bool

@@ -88,6 +88,7 @@ from typing import Annotated, NamedTuple
 import torch
 from torch import Tensor
 
+from ops.samples import ADDED, Sample
 from representer.ops import OPS, Backend, Op
 from representer.ops.table import Operand
 from representer.ops.table import OperandTable
