@@ -6,7 +6,12 @@ import csv
 import io
 import json
 import random
-from collections.abc import Callable
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -298,3 +303,30 @@ def language_run(running_text):
     out = running_text.parent / "run"
     assert entry_point(["fit", "language", str(running_text), "--out", str(out), *LANGUAGE]) == 0
     return out
+
+
+@contextmanager
+def listening(*words: str) -> Iterator[tuple[subprocess.Popen[str], Callable[..., str]]]:
+    """Yield a process of a command that listens, and a function that returns its answer.
+
+    The process does not outlive a test that fails.
+    """
+    command = [sys.executable, "-m", "representer", *words, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            address = re.search(r"http://127\.0\.0\.1:\d+", line)
+            assert address, line
+
+            def answer(path: str, body: Any = None) -> str:
+                request = urllib.request.Request(
+                    address[0] + path, None if body is None else json.dumps(body).encode(),
+                    {"content-type": "application/json"},
+                )  # fmt: skip
+                with urllib.request.urlopen(request, timeout=120) as response:
+                    return response.read().decode()
+
+            yield process, answer
+        finally:
+            process.kill()

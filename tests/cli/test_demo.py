@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import signal
-import subprocess
-import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.conftest import listening
 from representer.cli import main, share
 from representer.errors import DataError
 from representer.tasks.results import examples_of
@@ -58,7 +54,6 @@ def test_examples_of_the_training_file_are_its_test_part(
         examples_of("run", "c.csv")
 
 
-@pytest.mark.slow
 def test_the_signal_demo_shows_subjects_that_training_did_not_have(
     run: Run, tmp_path: Path
 ) -> None:
@@ -74,20 +69,10 @@ def test_the_signal_demo_shows_subjects_that_training_did_not_have(
 
 @pytest.mark.slow
 def test_the_live_view_answers_and_stops(trained: Path) -> None:
-    command = [sys.executable, "-m", "representer", "demo", str(trained), "--serve", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", line)
-        assert found, line
-        with urllib.request.urlopen(found[0], timeout=20) as response:
-            assert "Live view of a text model" in response.read().decode()
-        request = urllib.request.Request(
-            f"{found[0]}/live", json.dumps({"input": "good film"}).encode(),
-            {"content-type": "application/json"},
-        )  # fmt: skip
-        with urllib.request.urlopen(request, timeout=20) as response:
-            assert "prediction" in json.loads(response.read())
+    with listening("demo", str(trained), "--serve") as (process, answer):
+        assert "Live view of a text model" in answer("")
+        assert "prediction" in json.loads(answer("/live", {"input": "good film"}))
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) % 256 in (130, 256 - signal.SIGINT)
-        assert "Traceback" not in process.stderr.read()
+        said = process.communicate(timeout=120)[1]
+    assert process.returncode % 256 in (130, 256 - signal.SIGINT)
+    assert "Traceback" not in said

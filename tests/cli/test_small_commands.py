@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import re
 import signal
 import socket
-import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cli.conftest import chains, write_table
+from cli.conftest import chains, listening, write_table
 from representer.cli import use
 from representer.cli.main import entry_point
 from representer.cli.share import listen
@@ -180,21 +176,13 @@ def test_an_answer_does_not_wait_for_a_full_packet(monkeypatch: pytest.MonkeyPat
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_server_answers_and_stops(trained: Path, kind: signal.Signals, code: int) -> None:
-    command = [sys.executable, "-m", "representer", "serve", str(trained), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", line)
-        assert found, line
-        request = urllib.request.Request(
-            f"{found[0]}/predict", json.dumps({"inputs": ["good film"]}).encode(),
-            {"content-type": "application/json"},
-        )  # fmt: skip
-        with urllib.request.urlopen(request, timeout=20) as response:
-            assert "prediction" in json.loads(response.read())["predictions"][0]
+    with listening("serve", str(trained)) as (process, answer):
+        found = json.loads(answer("/predict", {"inputs": ["good film"]}))
+        assert "prediction" in found["predictions"][0]
         process.send_signal(kind)
-        assert process.wait(20) % 256 == code or process.returncode == -kind
-        assert "Traceback" not in process.stderr.read()
+        said = process.communicate(timeout=120)[1]
+    assert process.returncode % 256 == code or process.returncode == -kind
+    assert "Traceback" not in said
 
 
 # ``reproduce``: every option reaches the recipe.

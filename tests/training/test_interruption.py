@@ -143,7 +143,7 @@ def test_a_signal_in_a_step_saves_that_step_and_leaves(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [7, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("after", [7, 10])
 def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path, after: int
 ) -> None:

@@ -101,12 +101,26 @@ def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
 
 @pytest.mark.slow
 def test_runs_that_race_for_one_folder_leave_exactly_one(server: Any, tmp_path: Path) -> None:
+    """The one that has it stops until the other has seen it, however late that is."""
     out, start_at = tmp_path / "run", time.time() + 0.05
-    pids = [server.start("train", out, start_at=start_at) for _ in range(2)]
+    log = out.with_name(f"{out.name}.log")
+    log.touch()
+    stops = {"signal_at": ["load", 1], "signals": [signal.SIGSTOP]}
+    pids = [server.start("train", out, start_at=start_at, **stops) for _ in range(2)]
+    deadline, refused = time.monotonic() + 120, f"{out} is in use by process "
+    try:
+        while refused not in log.read_text() or not any(map(is_stopped, pids)):
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
     assert sorted(server.wait(pid) for pid in pids) == [0, 73]
-    log = out.with_name(f"{out.name}.log").read_text()
-    assert f"{out} is in use by process " in log
-    assert "Traceback" not in log
+    assert "Traceback" not in log.read_text()
+
+
+def is_stopped(pid: int) -> bool:
+    return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
 
 
 @pytest.mark.slow

@@ -46,7 +46,11 @@ def run(folder: Path, processes: int, **options: Any) -> list[int]:
         environment = {**os.environ, **shared, **own, "ACCELERATE_USE_CPU": "true"}
         command = [sys.executable, str(WORKER), "run", str(folder / "job.json")]
         children.append(subprocess.Popen(command, env=environment))
-    return [child.wait(timeout=120) for child in children]
+    try:
+        return [child.wait(timeout=120) for child in children]
+    finally:
+        for child in children:
+            child.kill()  # one that waits for another that has failed
 
 
 @pytest.mark.parametrize(
