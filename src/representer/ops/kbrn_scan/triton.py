@@ -349,7 +349,7 @@ def _launch_once(p: Operands, kernel: Any, *arguments: Any, **options: Any) -> N
     block, each = max(16, power_of_2(units)), _ROWS
     if p.uses_batch:
         most = 1 if device in stationary.crowded else _PROGRAMS
-        each *= ceil_div(batch, _ROWS * most)
+        each *= max(1, ceil_div(batch, _ROWS * most))  # an empty batch, too, has a size
     programs, rows = ceil_div(batch, each), min(power_of_2(each), max(_ROWS, _ENTRIES // block))
     count = [options.pop("count")] if "count" in options else []
     strides = (0, 0, 0, 0) if p.statistics is None else p.statistics.stride()
