@@ -161,7 +161,6 @@ def test_few_subjects_are_left_out_one_by_one_without_an_option(tmp_path):
     assert (list(found.splits), found.groups) == ([0, 1, 2], 3)
 
 
-@pytest.mark.slow
 def test_language_models_are_tested_on_blocks_or_on_one_text(run, tmp_path):
     path = tmp_path / "story.txt"
     rng = random.Random(0)

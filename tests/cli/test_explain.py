@@ -133,7 +133,6 @@ def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
     assert "kept to the end" in (network_run / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["string-kernel", "rkm-cifg"])
 def test_several_layers_and_directions_are_explained_down_to_the_words(run, table, tmp_path, cell):
     words = ["--cell", cell, "--num-layers", "2", "--bidirectional"]

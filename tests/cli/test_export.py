@@ -27,7 +27,6 @@ def test_labeled_texts_are_read_as_evaluate_reads_them(
     assert float(score) == round(last_json(run("evaluate", trained, table))["accuracy"], 4)
 
 
-@pytest.mark.slow
 def test_a_run_is_written_as_a_folder_to_share(
     run: Run, trained: Path, table: Path, tmp_path: Path
 ):

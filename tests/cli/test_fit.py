@@ -73,14 +73,6 @@ def fitted(request: pytest.FixtureRequest) -> Fitted:
     return Fitted(request.param, run, run.parent / data, options, files)
 
 
-# The flow is one for all tasks: what costs a command each is asked of two kinds of runs.
-OFTEN = [
-    pytest.param(task, marks=[] if task in ("text", "signal") else [pytest.mark.slow])
-    for task in TASKS
-]
-of_few_tasks = pytest.mark.parametrize("fitted", OFTEN, indirect=True)
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     """Return the weights below a folder, and the data that were split."""
     names = ("*.safetensors", "splits.json", "metrics.jsonl")
@@ -108,7 +100,6 @@ def test_a_run_that_python_loads_and_saves_again_predicts_the_same(run, fitted, 
     assert first.out == second.out
 
 
-@of_few_tasks
 def test_the_report_is_a_valid_page_that_report_writes_again(run, fitted, tmp_path):
     before = (fitted.run / "report.html").read_text(encoding="utf-8")
     assert faults(before) == []
@@ -151,7 +142,6 @@ def test_the_command_of_the_run_makes_it_again_and_names_no_default(fitted):
     assert f"--hidden-size {fitted.options[1]} " in f"{command} "
 
 
-@of_few_tasks
 def test_a_finished_run_is_neither_overwritten_nor_continued_with_other_settings_or_data(
     run, fitted, tmp_path
 ):
@@ -184,7 +174,6 @@ def changed(data: Path, other: Path) -> Path:
     return other
 
 
-@of_few_tasks
 def test_a_finished_run_continues_with_the_same_result(run, fitted, tmp_path):
     out = fitted.copy(tmp_path)
     before = contents(out)
@@ -195,7 +184,6 @@ def test_a_finished_run_continues_with_the_same_result(run, fitted, tmp_path):
     assert metrics_of(out)["verdict"] == metrics_of(fitted.run)["verdict"]
 
 
-@of_few_tasks
 def test_predictions_are_complete_and_the_likeliest_class_is_named(run, fitted, tmp_path):
     outcome = run("predict", fitted.run, fitted.data)
     assert outcome.code == 0, outcome.err
@@ -212,7 +200,6 @@ def test_predictions_are_complete_and_the_likeliest_class_is_named(run, fitted, 
             assert row["prediction"] == max(chances, key=lambda name: chances[name])
 
 
-@of_few_tasks
 def test_explanations_sum_to_their_scores_and_are_in_the_terminal_and_the_report(
     run, fitted, tmp_path
 ):
@@ -237,7 +224,6 @@ def test_explanations_sum_to_their_scores_and_are_in_the_terminal_and_the_report
         assert all(row["what"] in outcome.out for row in entry["contributions"])
 
 
-@of_few_tasks
 def test_python_reads_the_run_and_every_command_reads_what_python_saved(run, fitted, tmp_path):
     if fitted.task in ("molecule", "signal"):
         pytest.skip("names of targets and standardization by subject are not of the estimator")
@@ -255,7 +241,6 @@ def test_python_reads_the_run_and_every_command_reads_what_python_saved(run, fit
         assert first.out == second.out
 
 
-@of_few_tasks
 @pytest.mark.parametrize("command", ["evaluate", "predict", "explain"])
 def test_a_folder_of_another_version_is_refused(run, fitted, tmp_path, command):
     (tmp_path / "model.json").write_text(json.dumps({"task": fitted.task, "model": {}}))
@@ -264,7 +249,6 @@ def test_a_folder_of_another_version_is_refused(run, fitted, tmp_path, command):
     assert "was written by version 0.1.0" in refused.error
 
 
-@of_few_tasks
 @pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\0\0\n\n", None], ids=repr)
 def test_a_bad_file_is_one_line_and_leaves_no_folder(run, fitted, tmp_path, content):
     data = tmp_path / fitted.data.name

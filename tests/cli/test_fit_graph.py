@@ -51,7 +51,6 @@ def test_a_tu_folder_is_trained_on_and_evaluated(run, graph_files, tmp_path):
     assert json.loads(run("evaluate", out, graph_files / "tu").out)["count"] == 60
 
 
-@pytest.mark.slow
 def test_tables_are_the_graphs_of_jsonl_and_predictions_keep_their_names(
     run, graph_files, graph_run, tmp_path
 ):

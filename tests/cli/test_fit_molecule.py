@@ -210,7 +210,6 @@ def test_a_bad_file_leaves_no_folder(run, tmp_path, text, words, message):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
 def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     path, out = tmp_path / "bad.csv", tmp_path / "run"
     path.write_text(molecules.read_text() + "x,C(C,1,1,1,a\n")

@@ -259,7 +259,6 @@ def test_bad_input_is_reported_before_anything_is_written(run, tmp_path, changes
     assert not out.exists()
 
 
-@pytest.mark.slow
 def test_a_subject_of_one_class_is_reported_with_the_file(run, tmp_path):
     y = np.asarray([0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 1])
     x = np.random.default_rng(0).normal(size=(16, 2, 60))
@@ -316,7 +315,6 @@ def test_an_estimator_saved_in_python_predicts_files(run, recordings, signal_fil
     assert [row["prediction"] for row in rows] == model.predict(recordings.signals).tolist()
 
 
-@pytest.mark.slow
 def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     x, y = np.random.default_rng(0).normal(size=(12, 2, 60)), np.arange(12) % 2
     names = {"X": None, "y": None, "eeg": x, "state": y, "trial": np.arange(12)}
@@ -343,7 +341,6 @@ def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
     assert "--labels is 'stage'; expected nothing, since only .npz and .mat files" in other
 
 
-@pytest.mark.slow
 def test_recordings_of_tables_are_trained_on_and_used(run, tmp_path):
     """The classes differ in power; the recordings in length."""
     rng, listed = np.random.default_rng(0), ["file,state,subject"]
@@ -375,7 +372,6 @@ def test_recordings_of_tables_are_trained_on_and_used(run, tmp_path):
     assert "--events is 'go'; expected nothing, since only recordings such as .edf files" in refused
 
 
-@pytest.mark.slow
 def test_recordings_without_events_have_one_label_a_file(run, tmp_path):
     """The classes differ in power; the recordings in length, in rate, and in what is marked."""
     mne = pytest.importorskip("mne")

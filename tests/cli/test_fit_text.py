@@ -220,7 +220,6 @@ def test_a_model_of_a_large_table_is_that_of_the_same_rows_in_memory(run, tmp_pa
     assert splits[1]["train"]["lines"] == "all others"
 
 
-@pytest.mark.slow
 def test_a_folder_is_read_as_one_table(run, tmp_path):
     whole = write_table(tmp_path / "table.csv")
     with whole.open(newline="") as file:
@@ -238,7 +237,6 @@ def test_a_folder_is_read_as_one_table(run, tmp_path):
     assert sorted(numbers) == [*range(1, 61)]
 
 
-@pytest.mark.slow
 def test_a_large_table_has_bounded_parts_and_a_sample_for_the_kernel(
     run, tmp_path, monkeypatch, large
 ):

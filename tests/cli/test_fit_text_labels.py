@@ -173,7 +173,6 @@ def test_an_unknown_label_of_another_file_names_its_line(lists, tmp_path, capsys
     assert "o.csv, line 3, column 'tags': label 'mud' is not one of 'sea', 'sky'" in error
 
 
-@pytest.mark.slow
 def test_an_exported_program_predicts_the_labels(lists, tmp_path):
     assert entry_point(["export", lists[1], "--out", str(tmp_path / "e")]) == 0
     code = [sys.executable, str(tmp_path / "e" / "predict.py"), "wave moon"]

@@ -55,7 +55,6 @@ def test_sets_of_labels_contain_the_truth_as_often_as_they_say():
     assert_is_level(coverage)
 
 
-@pytest.mark.slow
 def test_intervals_contain_the_truth_as_often_as_they_say():
     coverage = []
     for seed in SPLITS:

@@ -174,7 +174,6 @@ def test_the_weights_are_found_on_the_validation_part():
     assert model.pool_.network_loss == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["kernel", "network"])
 def test_a_part_of_both_predicts_as_the_estimator_that_has_only_this_part(answer):
     both = TextClassifier(**SMALL).fit(TEXTS, LABELS)
@@ -232,7 +231,6 @@ def test_an_unknown_answer_is_refused():
         TextClassifier(answer="all").fit(TEXTS, LABELS)
 
 
-@pytest.mark.slow
 def test_each_target_has_a_machine_of_its_known_rows():
     labels = np.array([[label, label] for label in LABELS], dtype=object)
     labels[::3, 1] = None

@@ -161,7 +161,6 @@ def test_landmarks_approximate_the_gaussian_process():
     assert (means[1][1] > 0).all()
 
 
-@pytest.mark.slow
 def test_one_target_of_classes_has_one_column():
     model = MoleculeClassifier(**SMALL, epochs=1).fit(MOLECULES, KINDS)
     assert model.predict_proba(MOLECULES[:3]).shape == (3, 2)

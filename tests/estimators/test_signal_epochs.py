@@ -69,7 +69,6 @@ def test_channels_are_found_by_name():
         model.predict(test)
 
 
-@pytest.mark.slow
 def test_a_warm_start_takes_channels_by_name_and_keeps_the_rate(tmp_path, monkeypatch):
     train, labels = epochs(), epochs().events[:, 2]
     options = {"epochs": 1, "hidden_size": 2, "random_state": 0, "verbose": 0}

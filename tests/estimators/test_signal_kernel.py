@@ -55,7 +55,6 @@ def test_contributions_of_bands_and_filters_sum_to_the_score_of_both_parts(fitte
     assert parts == {part for part, weight in weights.items() if weight > 0}
 
 
-@pytest.mark.slow
 def test_several_targets_have_kernels_of_their_own_and_the_first_is_explained():
     signs = np.arange(60) % 2  # of the coupling of two channels, whose power says nothing
     wave = 3 * np.sin(2 * np.pi * 20 * np.arange(SAMPLES) / RATE)
@@ -183,7 +182,6 @@ def test_more_features_than_windows_are_compressed_without_a_loss():
     assert compressed(kernel, features[:, :20])[1] is None
 
 
-@pytest.mark.slow
 def test_without_validation_all_windows_are_fitted_to_and_both_parts_predict():
     model = SignalClassifier(**SMALL, valid_fraction=0).fit(X, Y, groups=GROUPS)
     assert 0.5 <= model.share_["kernel"] < 1

@@ -69,10 +69,6 @@ if importlib.util.find_spec("torch_geometric") is not None:
         "trees": partial(nn.TreeKernelNN, INPUT, HIDDEN, 2, "state", ordered=True),
     }
 MODULES = {**SEQUENCES, **ACTIVATIONS, **GRAPHS}
-FAST = {
-    "two layers", "given gates", "RKM gaussian", "wavelets", "strings", "KBRN", "activation",
-    *GRAPHS,
-}  # fmt: skip
 
 
 def inputs(name: str) -> tuple[Tensor, ...]:

@@ -24,7 +24,7 @@ from representer.checks import check_integer
 from representer.errors import ArgumentError, KindError
 from representer.nn.layer import check_flag, check_probability
 
-from .modules import FAST, GRAPHS, MODULES, SEQUENCES, inputs, output
+from .modules import GRAPHS, MODULES, SEQUENCES, inputs, output
 
 replication = importlib.import_module("torch.nn.parallel.replicate")  # also a function
 Build = Callable[[], torch_nn.Module]
@@ -258,11 +258,8 @@ def data_parallel_hooks(name: str, build: Build) -> None:
     assert any(parameter.grad is not None for parameter in twin.parameters())
 
 
-CASES = [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in MODULES]
-
-
 @pytest.mark.suite
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("kind", FEATURES)
 def test_a_layer_supports(kind: str, name: str):
     torch.manual_seed(0)

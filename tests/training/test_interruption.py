@@ -142,7 +142,6 @@ def test_a_signal_in_a_step_saves_that_step_and_leaves(
     assert digests(out) == uninterrupted.digests
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("after", [7, 10])
 def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path, after: int
@@ -159,7 +158,6 @@ def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
     assert digests(out) == uninterrupted.digests
 
 
-@pytest.mark.slow
 def test_a_signal_in_the_last_evaluation_leaves_a_run_that_can_be_finished(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
 ) -> None:
@@ -170,7 +168,6 @@ def test_a_signal_in_the_last_evaluation_leaves_a_run_that_can_be_finished(
     assert digests(out) == uninterrupted.digests
 
 
-@pytest.mark.slow
 def test_a_double_ctrl_c_in_a_step_leaves_a_folder_that_can_be_resumed(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
 ) -> None:

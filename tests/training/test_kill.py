@@ -99,7 +99,6 @@ def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
     assert torch.equal(found.state["weights"], torch.full((50,), float(found.step)))
 
 
-@pytest.mark.slow
 def test_runs_that_race_for_one_folder_leave_exactly_one(server: Any, tmp_path: Path) -> None:
     """The one that has it stops until the other has seen it, however late that is."""
     out, start_at = tmp_path / "run", time.time() + 0.05
@@ -123,7 +122,6 @@ def is_stopped(pid: int) -> bool:
     return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
 
 
-@pytest.mark.slow
 def test_the_lock_of_a_killed_run_does_not_stay(server: Any, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert server.run("train", out, failpoint="ckpt.synced:3:kill") == -signal.SIGKILL

@@ -542,13 +542,9 @@ Digests = Callable[[Path], dict[str, str]]
 
 
 @pytest.mark.parametrize(("suffix", "action"), [
-    ("ckpt", "enospc"),
-    *(
-        pytest.param(suffix, action, marks=pytest.mark.slow)
-        for suffix in ("ckpt", "safetensors", "jsonl", "csv")
-        for action in ("enospc", "eio")
-        if (suffix, action) != ("ckpt", "enospc")
-    ),
+    (suffix, action)
+    for suffix in ("ckpt", "safetensors", "jsonl", "csv")
+    for action in ("enospc", "eio")
 ])  # fmt: skip
 def test_a_disk_that_fails_ends_the_run_in_one_line_and_it_can_go_on(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path, suffix: str, action: str
@@ -580,7 +576,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.slow
 def test_a_disk_that_is_really_full_loses_nothing(
     server: Any, digests: Digests, uninterrupted: Any, small_disk: Path, tmp_path: Path
 ) -> None:

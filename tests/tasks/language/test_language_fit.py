@@ -46,9 +46,9 @@ AWD = {
 
 @pytest.mark.parametrize(("optimizer", "options"), [
     ("adam", {"rnn_dropout": 0.1}),
-    pytest.param("sgd", {"rnn_dropout": 0.1}, marks=pytest.mark.slow),
-    pytest.param("asgd", {**AWD, "cell": "rkm-lstm"}, marks=pytest.mark.slow),
-    pytest.param("asgd", {**AWD, "cell": "torch-lstm"}, marks=pytest.mark.slow),
+    ("sgd", {"rnn_dropout": 0.1}),
+    ("asgd", {**AWD, "cell": "rkm-lstm"}),
+    ("asgd", {**AWD, "cell": "torch-lstm"}),
 ])  # fmt: skip
 def test_a_run_stopped_at_any_step_continues_bit_for_bit(
     text, tmp_path, monkeypatch, optimizer, options
@@ -84,7 +84,6 @@ def test_a_run_stopped_at_any_step_continues_bit_for_bit(
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
 
 
-@pytest.mark.slow
 def test_fine_tuning_begins_with_the_best_weights_and_their_means_are_kept(text, tmp_path):
     first = small_config(data=text, cell="rkm-lstm", weight_dropout=0.3, locked=True)
     fit(tmp_path / "first", first)
