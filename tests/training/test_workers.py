@@ -47,7 +47,7 @@ def run(folder: Path, processes: int, **options: Any) -> list[int]:
         command = [sys.executable, str(WORKER), "run", str(folder / "job.json")]
         children.append(subprocess.Popen(command, env=environment))
     try:
-        return [child.wait(timeout=120) for child in children]
+        return [child.wait(timeout=600) for child in children]
     finally:
         for child in children:
             child.kill()  # one that waits for another that has failed
