@@ -1,7 +1,9 @@
 # make setup   an environment in .venv with everything the tests need
 # make demo    train on code that every Python carries, beside two baselines, explain one prediction,
 #              and write runs/demo/report.html
-# make test    the fast tests (make test-all: the slow ones too)
+# make test    the fast tests
+# make test-slow  the slow tests, as CI does after make test, but for long sweeps
+# make test-all   all tests that need no GPU, no browser and no other libraries
 # make triton  Triton (1 GB), with which the tests check the GPU kernels without a GPU
 # make test-gpu   the tests that need a CUDA device
 # make browser the report of every task in Chromium, and axe-core's findings
@@ -16,7 +18,7 @@
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/; its tutorials run first
 # make look    every page of site/ in a browser, on a laptop and a phone, light and dark, and docs/assets/screens
-.PHONY: setup generated triton demo test fast test-all test-gpu browser peers campaign check types style format bench wheel dist sanitize docs look clean
+.PHONY: setup generated triton demo test fast test-slow test-all test-gpu browser peers campaign check types style format bench wheel dist sanitize docs look clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -73,6 +75,9 @@ test: $(READY)
 
 fast: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-slow: $(READY) $(TRITON)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not sweep and not gpu and not peers and not browser"
 
 test-all: $(READY) $(TRITON) check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu and not peers and not browser"

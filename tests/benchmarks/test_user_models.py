@@ -17,9 +17,11 @@ Bench = Callable[[str], ModuleType]
 FEW, MODELS, SPLITS = 2, 200, 1000
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(FEW), pytest.param(range(FEW, MODELS), marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("seeds", [
+    range(FEW),
+    pytest.param(range(FEW, MODELS, 19), marks=pytest.mark.slow),
+    pytest.param(range(FEW, MODELS), marks=[pytest.mark.slow, pytest.mark.sweep]),
+])  # fmt: skip
 @pytest.mark.filterwarnings("ignore:.*is deprecated:FutureWarning")
 def test_random_models_of_users_are_right_in_onnx(seeds: range, bench: Bench):
     """An embedding, a convolution, layers and a head; two inputs; shared layers; true lengths."""

@@ -60,15 +60,30 @@ def test_opcheck_accepts_operator_and_gradient(op: Op, backend: str, sample: Sam
     _check_operators(op, backend, sample, QUICK)
 
 
-@pytest.mark.suite
-@pytest.mark.slow
-@every(few_samples)
-def test_operator_and_gradient_trace_with_dynamic_shapes(op: Op, backend: str, sample: Sample):
+def every_eighth(op: Op) -> list[Sample]:
+    return few_samples(op)[::8]
+
+
+def _trace_with_dynamic_shapes(op: Op, backend: str, sample: Sample) -> None:
     if op.name == "tree_scan":
         pytest.xfail(
             "second derivatives are those of the definition, which reads the order of nodes"
         )
     _check_operators(op, backend, sample, ("test_aot_dispatch_dynamic",))
+
+
+@pytest.mark.slow
+@every(every_eighth)
+def test_operator_and_gradient_trace_with_dynamic_shapes(op: Op, backend: str, sample: Sample):
+    _trace_with_dynamic_shapes(op, backend, sample)
+
+
+@pytest.mark.suite
+@pytest.mark.slow
+@pytest.mark.sweep
+@every(few_samples)
+def test_every_sample_traces_with_dynamic_shapes(op: Op, backend: str, sample: Sample):
+    _trace_with_dynamic_shapes(op, backend, sample)
 
 
 def _compile_to_one_graph(op: Op, backend: str | None, sample: Sample) -> None:
@@ -91,6 +106,14 @@ def test_compiles_to_one_graph_forward_and_backward(op: Op):
 
 
 @pytest.mark.slow
+@every(every_eighth)
+def test_samples_compile_to_one_graph_on_every_backend(op: Op, backend: str, sample: Sample):
+    call(op, backend, sample, make(sample, torch.float32))  # skips a backend of another device
+    _compile_to_one_graph(op, backend, sample)
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
 @every(few_samples)
 def test_every_sample_compiles_to_one_graph_on_every_backend(op: Op, backend: str, sample: Sample):
     call(op, backend, sample, make(sample, torch.float32))  # skips a backend of another device

@@ -53,7 +53,7 @@ def test_no_operand_outlives_its_call():
     assert alive() is None
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(6, marks=[pytest.mark.slow, pytest.mark.sweep])])
 def test_wrong_operands_raise_the_same_error_on_every_backend(count: int):
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-m", "ops.mutations", str(count)], cwd=TESTS,

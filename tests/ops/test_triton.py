@@ -50,7 +50,7 @@ SPILL = (
 NEEDS_TRITON = pytest.mark.skipif(
     not FOLDER.exists() and find_spec("triton") is None, reason="Triton is not installed"
 )
-ALL = [(), pytest.param(("--all",), marks=pytest.mark.slow)]
+ALL = [(), pytest.param(("--all",), marks=[pytest.mark.slow, pytest.mark.sweep])]
 
 
 def run(
