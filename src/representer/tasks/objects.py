@@ -493,7 +493,7 @@ def are_fractions(labels: Sequence[str | None]) -> bool:
     Those with a decimal comma are numbers, too; `encode_labels` refuses them. Words for a missing
     number do not count.
     """
-    present = [label for label in labels if not is_missing(label)]
+    present = [label for label in {*labels} if not is_missing(label)]  # classes occur many times
     numbers = [written_number(label) if label else None for label in present]
     finite = [number for number in numbers if number is not None and math.isfinite(number)]
     return len(finite) == len(present) and not all(number.is_integer() for number in finite)

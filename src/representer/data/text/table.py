@@ -14,6 +14,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -389,6 +390,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _LITERAL = '"…"'
+_BLOCKS = "body", "handlers", "orelse", "finalbody", "cases"
 
 
 def code_lines(
@@ -485,9 +487,15 @@ def _statements(tree: ast.AST) -> Iterator[ast.AST]:
     queue = deque([tree])
     while queue:
         node = queue.popleft()
-        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
-            queue.extend(getattr(node, name, ()))
+        for name in _of_type(type(node)):
+            queue.extend(getattr(node, name))
         yield node
+
+
+@cache
+def _of_type(node: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields of a type of nodes that have statements; most types have none."""
+    return tuple(name for name in _BLOCKS if name in node._fields)
 
 
 def _swapped(tokens: list[str], rng: random.Random) -> str:
