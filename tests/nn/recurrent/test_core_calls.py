@@ -61,10 +61,10 @@ def gradients(layer: Any, x: Tensor, state: Any) -> list[Tensor]:
 
 
 @looped("name", LAYERS)
-@pytest.mark.parametrize("has_state", [False, True])
-def test_values_and_gradients_are_those_of_the_general_path(name: str, has_state: bool):
-    layer, x, state = ready(name, time=20 if has_state else 3)  # few rows have a way of their own
-    state = state if has_state else None
+@pytest.mark.parametrize("rows", [(20, 2), (3, 2), (1, 1)])  # a single one, and few, are special
+def test_values_and_gradients_are_those_of_the_general_path(name: str, rows: tuple[int, int]):
+    layer, x, state = ready(name, time=rows[0], batch=rows[1])
+    state = state if rows[0] != 3 else None
     assert core_call(layer, x, state) is not None
     quick = gradients(layer, x, state)
     with torch.no_grad():
@@ -130,6 +130,13 @@ def test_a_batch_of_cotangents(name: str):
         torch.testing.assert_close(
             one, torch.autograd.grad(output, x, cotangent, retain_graph=True)[0]
         )
+
+
+def test_an_input_that_escaped_from_a_transform_is_read():
+    layer, x, _ = ready("RKM-LSTM")
+    escaped: list[Tensor] = []
+    torch.func.grad(lambda x: escaped.append(1 * x) or x.sum())(x.detach())
+    assert torch.equal(layer(escaped[0])[0], layer(x)[0])
 
 
 def test_weights_that_change_after_the_call_are_noticed():

@@ -132,7 +132,7 @@ def _run(
         x = x if step.takes(x) else x.contiguous()
         output = x.new_empty(*x.shape[:-1], units)
         s = step.struct(operands)
-        s.time, s.batch = 1 if x.dim() == 2 else len(x), batch
+        s.time, s.batch = 1 if x.dim() == 2 else x.shape[0], batch
         step.read(s, x)
         s.threads = core.threads() if batch > 1 else 1
         s.h0, s.c0, s.h, s.c = address

@@ -569,7 +569,7 @@ class SequenceLayer(SuggestsArguments, nn.Module):
         if not self.runs_on_core:
             return None
         x = input.transpose(0, 1) if self.batch_first else input
-        if x.shape[2] != self.input_size or not len(x):
+        if x.shape[2] != self.input_size or not x.shape[0]:
             return None
         if self.num_layers > 1 and plan(self, x) is not None:
             return None

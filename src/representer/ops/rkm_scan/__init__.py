@@ -312,7 +312,7 @@ class Step:
         """
         output, gates, cells, fresh = kept
         is_bare = operands.norm is None and not needs[5]
-        if backend == "cpp" and is_bare and 0 < len(output) * output.shape[1] <= FEW_ROWS:
+        if backend == "cpp" and is_bare and 0 < output.shape[0] * output.shape[1] <= FEW_ROWS:
             return self._few_gradients(operands, x, h0, c0, kept, grad, needs)
         p, none = self._full(operands, x, h0, c0, operands.bias), (None,) * 3
         requested = [name for name, of in (("z", needs[0]), ("static", needs[5])) if of]
@@ -341,25 +341,33 @@ class Step:
         input_weight, bias, weight, static, *_ = operands
         (output, gates, cells, _), (upstream, grad_h, grad_c) = kept, grad
         (time, batch, _), seen = output.shape, self.seen * self.units
+        rows = time * batch
         upstream = upstream if upstream.stride(2) == 1 else upstream.contiguous()
-        dz, to_h, to_c = (torch.empty_like(tensor) for tensor in (gates, h0, c0))
+        dz, to_h, to_c = torch.empty_like(gates), torch.empty_like(h0), torch.empty_like(c0)
         s = structs.BackwardStruct.from_buffer_copy(self.backward_template)
-        s.time, s.batch, s.threads = time, batch, core.threads()
-        s.grad_output, s.grad_time, s.grad_batch = upstream.data_ptr(), *upstream.stride()[:2]
-        s.grad_h, s.grad_c, s.out = grad_h.data_ptr(), grad_c.data_ptr(), output.data_ptr()
-        s.gates, s.cells, s.h0, s.c0 = (y.data_ptr() for y in (gates, cells, h0, c0))
-        s.weight, s.gate_values = core.pointer(weight), core.pointer(static)
+        s.time, s.batch, s.threads = time, batch, core.threads() if batch > 1 else 1
+        s.grad_time, s.grad_batch, _ = upstream.stride()
+        s.grad_output, s.grad_h = upstream.data_ptr(), grad_h.data_ptr()
+        s.grad_c, s.out, s.gates = grad_c.data_ptr(), output.data_ptr(), gates.data_ptr()
+        s.cells, s.h0, s.c0 = cells.data_ptr(), h0.data_ptr(), c0.data_ptr()
         s.grad_z, s.extra_h, s.grad_c0 = dz.data_ptr(), to_h.data_ptr(), to_c.data_ptr()
-        core.call("rkm_backward", gates.dtype, s)
-        flat, of_weight = dz.view(time * batch, -1), None
-        if weight is not None:
-            before = h0 if time == 1 else torch.cat((h0[None], output[:-1])).flatten(0, 1)
-            of_weight = flat[:, -seen:].t() @ before
+        if static is not None:
+            s.gate_values = static.data_ptr()
+        flat, of_weight, of_bias, of_x = dz.view(rows, -1), None, None, None
+        if weight is None:
+            core.call("rkm_backward", gates.dtype, s)
+        else:
+            s.weight = weight.data_ptr()
+            core.call("rkm_backward", gates.dtype, s)
+            before = h0 if time == 1 else torch.cat((h0[None], output[:-1])).view(rows, -1)
+            of_weight = flat[:, -seen:].t().mm(before)
             if needs[1]:
                 to_h.addmm_(flat[:batch, -seen:], weight)
-        of_input = flat.t() @ x.reshape(time * batch, -1)
-        of_bias = None if bias is None else flat.sum(0)[-len(bias) :]
-        of_x = core.product(flat, input_weight).view(x.shape) if needs[0] else None
+        of_input = flat.t().mm(x.reshape(rows, -1))
+        if bias is not None:
+            of_bias = (flat if rows == 1 else flat.sum(0, keepdim=True))[0, -bias.shape[0] :]
+        if needs[0]:
+            of_x = core.product(flat, input_weight).view(x.shape)
         return of_x, to_h, to_c, of_input, of_bias, of_weight, None, None, None, None
 
     def scan(
