@@ -554,7 +554,7 @@ def test_a_disk_that_fails_ends_the_run_in_one_line_and_it_can_go_on(
     errors = [
         line
         for line in (tmp_path / "run.log").read_text().splitlines()
-        if not line.startswith("step ")
+        if not line.startswith(("step ", "an epoch takes "))  # the second on a busy machine alone
     ]
     assert len(errors) == 1
     assert f".{suffix} cannot be written: " in errors[0]
