@@ -88,6 +88,17 @@ def test_an_exported_batch_is_not_bounded_by_the_cores_of_the_machine(name: str,
         torch.testing.assert_close(program(x)[0], layer(x)[0])
 
 
+# a Python function as nonlinearity fixes the number of steps
+@pytest.mark.parametrize("name", [name for name in LAYERS if name != "callable output"])
+def test_a_layer_in_training_is_exported_for_sequences_of_any_length(name: str):
+    layer, length = build(name), torch.export.Dim("length", min=2)
+    example = batch(3)[:4]
+    program = torch.export.export(layer, (example,), dynamic_shapes=({0: length},)).module()
+    for steps in (2, 9):
+        x = torch.cat((batch(3), batch(3)))[:steps]
+        torch.testing.assert_close(program(x)[0], layer(x)[0])
+
+
 @EVERY_LAYER
 @pytest.mark.filterwarnings("ignore")  # torch warns of every size that becomes a constant
 def test_a_traced_layer_computes_the_same_and_can_be_trained(name: str):

@@ -76,7 +76,7 @@ def warn_of_divergence(layer: RecurrentKernelMachine, x: Tensor, state: Any, /) 
     is_linear = layer.psi is None and cell.output == cell.candidate == "identity"
     if not is_linear or cell.feedback != "all":
         return
-    if x.shape[0] < SHORTEST or not torch.is_grad_enabled() or not can_be_read(state.h):
+    if not torch.is_grad_enabled() or not can_be_read(state.h) or x.shape[0] < SHORTEST:
         return
     if math.isfinite(float(state.h.detach().sum())) or not bool(x.isfinite().all()):
         return
