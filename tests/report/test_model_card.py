@@ -183,3 +183,6 @@ def test_a_model_like_the_constant_guess_is_not_praised():
     better = even | {"accuracy_interval": [0.93, 0.99]}
     assert chance_sentence(better) == "Always answering 'ham' is right for 90.0 %."
     assert chance_sentence({"rmse": 1.0}) == ""
+    never = chance_sentence(even | {"confusion": [[90, 0], [10, 0]]})
+    assert never.endswith("than that. The model never answers 'spam', which 10 are.")
+    assert "never" not in chance_sentence(even | {"confusion": [[90, 0], [9, 1]]})

@@ -101,12 +101,21 @@ def chance(test: Mapping[str, Any]) -> tuple[str, float, bool]:
 
 
 def chance_sentence(test: Mapping[str, Any]) -> str:
-    """Return how often the commonest class is right, and whether a model is better than that."""
+    """Return how often the commonest class is right, and whether a model is better than that.
+
+    Of two classes, it names one that a model never answers: its accuracy does not show that.
+    """
     if not test.get("per_class"):
         return ""
     commonest, share, is_better = chance(test)
     ending = "" if is_better else "; the model is not clearly better than that"
-    return f"Always answering {commonest!r} is right for {100 * share:.1f} %{ending}."
+    sentence = f"Always answering {commonest!r} is right for {100 * share:.1f} %{ending}."
+    table, rows = test.get("confusion") or (), test["per_class"]
+    answers = [sum(column) for column in zip(*table, strict=True)] if len(rows) == 2 else ()
+    for row, count in zip(rows, answers, strict=False):
+        if row["support"] and not count:
+            sentence += f" The model never answers {row['label']!r}, which {row['support']} are."
+    return sentence
 
 
 def parts_sentence(parts: Mapping[str, Mapping[str, float | None]]) -> str:
