@@ -219,12 +219,12 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
     @classmethod
     def digests(cls, objects: Sequence[Any]) -> NDArray[np.int64]:
         """Return numbers by which sequences are equal, in either case of biological letters."""
-        if any(isinstance(one, np.ndarray) for one in objects):
+        if any(isinstance(sequence, np.ndarray) for sequence in objects):
             return super().digests(objects)
         name = detected(objects)
         if name in ALPHABETS:
             table = str.maketrans("U", "U" if name == "protein" else "T")
-            objects = [tuple("".join(one).upper().translate(table)) for one in objects]
+            objects = [tuple("".join(tokens).upper().translate(table)) for tokens in objects]
         return super().digests(objects)
 
     @staticmethod

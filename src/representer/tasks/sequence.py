@@ -66,8 +66,11 @@ class SequenceTask(EstimatorTask):
         """Read and check the data; a letter that is no code of the alphabet has its line."""
         sources = super().sources(config)
         every = sources["all"].objects
-        auto = config.alphabet == "auto" and not any(isinstance(one, np.ndarray) for one in every)
-        alphabet = detected(every) if auto else config.alphabet
+        alphabet = config.alphabet
+        if any(isinstance(sequence, np.ndarray) for sequence in every):
+            alphabet = "any"
+        elif alphabet == "auto":
+            alphabet = detected(every)
         for objects in sources.values():
             for line, sequence in zip(objects.lines, objects.objects, strict=True):
                 if letter := unknown_letter(alphabet, sequence):
