@@ -56,9 +56,9 @@ stays finite has as its difference the share of seeds that do, in points from 95
 interval. *Not testable* means that what was run cannot decide it. A verdict holds for the share of
 the paper's training and for what the last column says; a run that solves its problem ends early.
 *Printed* is the difference that the paper prints, in the same unit, and whether it is inside the
-interval. Hours are those of the lines, or of all runs of the page. Seeds of documents and of parity
-were added after a first look, up to a number that was fixed before the last of them ran; such an
-interval is somewhat too narrow. The second table has what each page says of its runs."""
+interval. Hours are those of the lines, or of all runs of the page. Seeds of documents, parity and
+long times were added after a first look, so that their intervals are somewhat too narrow. The second
+table has what each page says of its runs."""
 POINT = 1.0  # margin of accuracies
 TABLE_2, TABLE_4 = "L19 Table 2", "L19 Table 4"
 
