@@ -57,8 +57,8 @@ interval. *Not testable* means that what was run cannot decide it. A verdict hol
 the paper's training and for what the last column says; a run that solves its problem ends early.
 *Printed* is the difference that the paper prints, in the same unit, and whether it is inside the
 interval. Hours are those of the lines, or of all runs of the page. Seeds of documents, parity and
-long times were added after a first look, so that their intervals are somewhat too narrow. The second
-table has what each page says of its runs."""
+long times were added after a first look, so that their intervals are somewhat too narrow. The
+second table has what each page says of its runs."""
 POINT = 1.0  # margin of accuracies
 TABLE_2, TABLE_4 = "L19 Table 2", "L19 Table 4"
 
