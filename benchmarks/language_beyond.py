@@ -120,7 +120,9 @@ def main() -> None:
         runs=(Path, "folder of the runs"),
         cell=("state-small", "the cell"),
     )
-    folders = sorted(chosen.runs.glob(f"{chosen.cell}-seed*"))
+    # those that have finished
+    files = sorted(chosen.runs.glob(f"{chosen.cell}-seed*/metrics.json"))
+    folders = [file.parent for file in files]
     models = [LanguageModel.load(folder) for folder in folders]
     lines = {name: text_of(chosen.data / "ptb", name) for name in ("train", "valid", "test")}
     texts = {name: models[0].encode_text(text) for name, text in lines.items()}
