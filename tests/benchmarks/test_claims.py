@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 
@@ -192,25 +191,6 @@ def test_the_page_is_what_the_command_writes(bench):
     page = bench("result_pages").text_of(claims.RESULTS, "claims")
     for row in claims.judged(claims.RESULTS):
         assert f"| {' | '.join(row)} |" in page
-
-
-@pytest.mark.parametrize(("values", "deviation", "verdict", "order"), [
-    ((1.0, 2.0, 3.0, 4.0), 0.01, "confirmed", "1.00 < 2.00 < 3.00 < 4.00, as in the paper"),
-    ((1.0, 2.0, 4.0, 3.0), 0.01, "refuted", "1.00 < 2.00 < 3.00 < 4.00, another order"),
-    ((1.0, 2.0, 2.1, 4.0), 0.3, "not decided", "1.00 < 2.00 < 2.10 < 4.00, as in the paper"),
-])  # fmt: skip
-def test_an_order_holds_if_each_step_does(bench, values, deviation, verdict, order) -> None:
-    claims = bench("claims")
-    lines = [
-        line(f"ptb/{name}-small", seed, value + deviation * noise) | {"recipe": "string-language"}
-        for name, value, sign in zip(claims.DECAYS, values, (1, -1, 1, -1), strict=True)
-        for seed, noise in enumerate((-sign, 0, sign))
-    ]
-    cells = claims.ordered(claims.Lines(lines)).cells()
-    assert cells[:2] == [verdict, order]
-    half = stats.t.ppf(0.975, 2) * stats.sem([-2 * deviation, 0, 2 * deviation])
-    weakest = min(b - a for a, b in itertools.pairwise(values))
-    assert cells[2].split(" ± ") == [f"{weakest:+.3g}", f"{half:.2g}"]
 
 
 @pytest.mark.parametrize(("steps", "verdict"), [
