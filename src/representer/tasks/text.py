@@ -263,7 +263,6 @@ def tfidf(
     from scipy.sparse import csr_matrix, hstack
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.neighbors import KNeighborsClassifier
     from sklearn.preprocessing import normalize
     from sklearn.svm import LinearSVC
 
@@ -287,6 +286,8 @@ def tfidf(
         if is_regression:
             return Ridge(alpha=1 / c).fit(rows, values)
         if count >= MANY:
+            from sklearn.neighbors import KNeighborsClassifier
+
             classes, numbers = np.unique(values, return_inverse=True)
             of_rows = np.ones(len(values)), (numbers, np.arange(len(values)))
             centroids = normalize(csr_matrix(of_rows) @ rows)
