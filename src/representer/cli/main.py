@@ -81,7 +81,7 @@ class Command(Protocol):
 
 # Python's own thresholds let imports and the rows of a table pass through the collector many times,
 # a tenth of the time of a command that predicts.
-COLLECTED = 200_000, 20, 20
+COLLECTED = 20_000, 20, 20
 
 
 def entry_point(argv: Sequence[str] | None = None) -> int:
