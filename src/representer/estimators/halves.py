@@ -29,6 +29,7 @@ from representer.estimators.kernel_machine import (
     fit_machine,
 )
 from representer.estimators.label_sets import LabelSets
+from representer.estimators.rare_classes import answered
 from representer.estimators.targets import (
     Classes,
     Column,
@@ -676,8 +677,12 @@ def _fit_machine(
         is_supervised=not estimator.is_kernel_unsupervised,
         weights=np.concatenate(every) if every else None, digests=digests,
     )  # fmt: skip
+    held_out, of_rows = (valid[1], weights[1]) if len(valid[1]) else (train[1], weights[0])
+    if isinstance(target, Classes):
+        of_rows = None if of_rows is None else of_rows[:, 0]
+        machine, moments = answered(machine, moments, held_out, of_rows)
     learn = getattr(estimator, "learn_subjects", None)
     if learn is not None:
-        learn(machine, objects, moments[0], valid[1] if len(valid[1]) else train[1])
+        learn(machine, objects, moments[0], held_out)
     machine.seconds = time.perf_counter() - started
     return machine, moments

@@ -659,12 +659,13 @@ def logit_scale(scores: NDArray[np.float64], values: NDArray[np.int64]) -> float
 
 
 def is_ahead(
-    scores: NDArray[np.float64], other: NDArray[np.float64], truth: NDArray[np.int64]
+    scores: NDArray[np.float64], other: NDArray[np.float64], truth: NDArray[np.int64],
+    weights: NDArray[np.float64] | float = 1.0,
 ) -> bool:  # fmt: skip
     """Return True if scores are right of more objects than others, by `CLEARLY` standard errors."""
     right, beside = (table.argmax(1) == truth for table in (scores, other))
-    gained, lost = int((right & ~beside).sum()), int((beside & ~right).sum())
-    return gained - lost > CLEARLY * (gained + lost) ** 0.5
+    gains = weights * (right.astype(float) - beside)
+    return float(gains.sum()) > CLEARLY * float((gains**2).sum()) ** 0.5
 
 
 def best_classes(probabilities: NDArray[Any], names: Sequence[str]) -> list[list[str]]:
