@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer.estimators.halves import Calibration, calibrate
+from representer.estimators.calibration import Calibration, calibrate
 from representer.report.metrics import Z, coverage, likelihood
 
 RNG = np.random.default_rng(0)

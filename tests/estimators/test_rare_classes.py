@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.special import expit, log_softmax
 
 from representer.estimators import SequenceClassifier
+from representer.estimators.calibration import answered, factor_and_offsets
 from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.linear_models import CentroidCoefficients, is_ahead
-from representer.estimators.rare_classes import answered, calibration
 
 
 def planted(count: int = 4000) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +30,7 @@ def machine_of(coefficients) -> KernelMachine:
 
 def test_the_factor_and_the_offsets_are_those_that_were_planted():
     scores, values = planted()
-    factor, offsets = calibration(scores, values, np.ones(len(values)))
+    factor, offsets = factor_and_offsets(scores, values, np.ones(len(values)))
     assert factor == pytest.approx(4, rel=0.1)
     assert offsets[1] - offsets[0] == pytest.approx(6, rel=0.1)
 
@@ -38,7 +38,7 @@ def test_the_factor_and_the_offsets_are_those_that_were_planted():
 def test_they_have_the_smallest_loss_of_weighted_objects():
     scores, values = planted(400)
     weights = 1.0 + 3 * values
-    factor, offsets = calibration(scores, values, weights)
+    factor, offsets = factor_and_offsets(scores, values, weights)
     smoothing = 2 / 402
     truth = (1 - smoothing) * np.eye(2)[values] + smoothing / 2
 
@@ -57,8 +57,8 @@ def test_they_have_the_smallest_loss_of_weighted_objects():
 def test_a_class_that_does_not_occur_keeps_its_score():
     scores, values = planted(400)
     wider = np.insert(scores, 1, -50.0, axis=1)
-    factor, offsets = calibration(wider, 2 * values, np.ones(400))
-    expected = calibration(scores, values, np.ones(400))
+    factor, offsets = factor_and_offsets(wider, 2 * values, np.ones(400))
+    expected = factor_and_offsets(scores, values, np.ones(400))
     assert factor == pytest.approx(expected[0])
     np.testing.assert_allclose(offsets, [expected[1][0], 0, expected[1][1]])
 
@@ -73,7 +73,7 @@ def test_the_scores_of_the_machine_change_as_those_held_out(is_product):
         coefficients = CentroidCoefficients(weights.astype(np.float32), centroids)
     moments = scores, np.full_like(scores, 0.25)
     machine, (means, variances) = answered(machine_of(coefficients), moments, values, None)
-    factor, offsets = calibration(scores, values, np.ones(len(values)))
+    factor, offsets = factor_and_offsets(scores, values, np.ones(len(values)))
     np.testing.assert_allclose(means, factor * scores + offsets)
     np.testing.assert_allclose(variances, factor**2 * 0.25)
     changed = machine.coefficients

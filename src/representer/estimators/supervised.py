@@ -25,6 +25,7 @@ from representer.data.splits import digest_of
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import fitting, kernel_machine, targets
 from representer.estimators.base import Estimator
+from representer.estimators.calibration import UNCALIBRATED
 from representer.estimators.conformal import (
     CONFORMAL_FILE,
     Conformal,
@@ -36,7 +37,6 @@ from representer.estimators.conformal import (
 from representer.estimators.explanation import NETWORK, Explained, Explanation, scaled
 from representer.estimators.halves import (
     CALIBRATION,
-    UNCALIBRATED,
     LabeledObjects,
     fit_parts,
     network_moments,

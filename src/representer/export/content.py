@@ -14,9 +14,9 @@ from scipy import sparse
 from representer.data.text.words import GRAPHEME_JOINER, WORDS, long_run
 from representer.errors import KindError
 from representer.estimators import LanguageModel, SignalClassifier
+from representer.estimators.calibration import UNCALIBRATED
 from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.graph import GraphEnsembleEstimator
-from representer.estimators.halves import UNCALIBRATED
 from representer.estimators.kernel_halves import KernelFeatures, KernelHalves
 from representer.estimators.label_sets import LabelSets
 from representer.estimators.linear_models import CentroidCoefficients
