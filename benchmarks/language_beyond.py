@@ -109,8 +109,8 @@ def text_of(folder: Path, name: str) -> list[str]:
 def rows_of(every: Sequence[Mapping[str, Any]]) -> Iterable[list[str]]:
     for name in every[0]:
         mean, half = interval([run[name] for run in every])
-        shown = "–" if name == "rate" else f"{mean:.2f} ± {half:.2f}"
-        yield [name, *(f"{run[name]:.4g}" for run in every), shown]
+        shown = [] if len(every) == 1 else ["–" if name == "rate" else f"{mean:.2f} ± {half:.2f}"]
+        yield [name, *(f"{run[name]:.4g}" for run in every), *shown]
 
 
 def main() -> None:
@@ -128,7 +128,11 @@ def main() -> None:
     texts = {name: models[0].encode_text(text) for name, text in lines.items()}
     counts = counted(texts, len(models[0].tokens_))
     found = [perplexities(model.network_, texts, counts) for model in models]
-    head = ["", *(folder.name.rpartition("-")[2] for folder in folders), "mean"]
+    head = [
+        "",
+        *(folder.name.rpartition("-")[2] for folder in folders),
+        *["mean"][len(folders) == 1 :],
+    ]
     write_page(chosen, "Beyond the papers: adaptation and counts", ABOUT,
                table(head, rows_of(found)))  # fmt: skip
 
