@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -21,6 +22,8 @@ import torch
 from looped import merged, seed
 from process_state import differences, snapshot
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background of a shell without jobs
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # child processes ignored it, too
 torch.set_num_threads(1)  # the tests' sizes are tiny, and several workers share the cores
 # Files of tests need not survive a loss of power. This still refuses what is no open file.
 os.fsync = os.fstat  # type: ignore[assignment]

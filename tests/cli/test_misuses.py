@@ -239,7 +239,10 @@ STAGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    "stage",
+    [pytest.param(s, marks=[pytest.mark.slow] if i % 4 else []) for i, s in enumerate(STAGES)],
+)
 def test_a_full_disk_is_one_line_and_no_file_is_half_written(
     run, table, tmp_path, monkeypatch, stage
 ):
