@@ -30,6 +30,7 @@ from representer.estimators.kernel_machine import (
     fit_machine,
 )
 from representer.estimators.label_sets import LabelSets
+from representer.estimators.linear_models import has_many
 from representer.estimators.targets import (
     Classes,
     Column,
@@ -616,7 +617,7 @@ def _fit_machine(
         weights=np.concatenate(every) if every else None, digests=digests,
     )  # fmt: skip
     held_out, of_rows = (valid[1], weights[1]) if len(valid[1]) else (train[1], weights[0])
-    if isinstance(target, Classes):
+    if isinstance(target, Classes) and not has_many(target):  # theirs is a table of many gigabytes
         of_rows = None if of_rows is None else of_rows[:, 0]
         machine, moments = answered(machine, moments, held_out, of_rows)
     learn = getattr(estimator, "learn_subjects", None)

@@ -94,11 +94,9 @@ def detected(sequences: Sequence[Any]) -> str:
     capitals = sum(count for token, count in counts.items() if token == token.upper())
     for name, letters in ALPHABETS.items():
         plain = sum(folded.get(letter, 0) for letter in letters)
-        different, has_codes_only = (
-            len(folded.keys() & {*letters}),
-            folded.keys() <= codes_of(name).keys(),
-        )
-        typical = different >= (15 if name == "protein" else len(letters))
+        has_codes_only = folded.keys() <= codes_of(name).keys()
+        needed = 15 if name == "protein" else len(letters)
+        typical = len(folded.keys() & {*letters}) >= needed
         if plain < (0.9 if has_codes_only else 0.99) * total or not (has_codes_only or typical):
             continue
         if name != "protein":
@@ -130,8 +128,8 @@ def unknown_letter(alphabet: str, sequence: Sequence[Any]) -> str:
     """Return the first token of a sequence that is no code of an alphabet; empty if all are."""
     if alphabet not in ALPHABETS:
         return ""
-    codes = codes_of(alphabet)
-    return next((str(token) for token in sequence if str(token).upper() not in codes), "")
+    codes, different = codes_of(alphabet), map(str, dict.fromkeys(sequence))
+    return next((token for token in different if token.upper() not in codes), "")
 
 
 @cache
