@@ -20,10 +20,11 @@ from representer_papers.rkm2019.published import ROWS, column_name
 from representer_papers.shared.tables import Line, mean, panels, read_lines, table_head, table_row
 
 _ABOUT = (
-    "Each row is a variant of a recipe with its settings, each figure a run. The share is that of",
-    "the paper's training, or of the planned one where the paper prints no number; a run ends",
-    "early if it solves its problem or stops improving. A dash is a run without a figure: it did",
-    "not solve its problem, diverged, or is paused. Where the commit names a page, the figures",
+    "Each row is a variant of a recipe with its settings, each figure a run; of many seeds, a row",
+    "has the runs with a figure, of all, and their range (each is a line of `runs/`). The share is",
+    "that of the paper's training, or of the planned one where the paper prints no number; a run",
+    "ends early if it solves its problem or stops improving. A dash is a run without a figure: it",
+    "did not solve its problem, diverged, or is paused. Where the commit names a page, the figures",
     "were taken from that page, whose runs are older than the lines.",
 )
 _CURVES = (
@@ -36,6 +37,7 @@ _CURVES = (
     "the paper's; [the claims](papers.md#claims) say what follows from which.",
 )
 CURVES = "learning-curves"
+_COLUMNS = 12  # seeds that have a column each; of more, a row shows how many and their range
 Group = dict[int, Line]  # lines by seed
 Groups = dict[tuple[str, str], Group]  # by variant and settings
 
@@ -60,20 +62,28 @@ def page_of(lines: Iterable[Line], command: str) -> str:
     page = _head("Every run of the papers' recipes", command, _ABOUT)
     for (recipe, metric), groups in sorted(groups_of(lines).items()):
         seeds = sorted({seed for group in groups.values() for seed in group})
-        heads = (*(f"seed {seed}" for seed in seeds), "mean", "share", "hours", "machine", "commit")
+        columns = [f"seed {seed}" for seed in seeds]
+        if len(seeds) > _COLUMNS:
+            columns, seeds = ["runs", "least", "greatest"], []
+        heads = (*columns, "mean", "share", "hours", "machine", "commit")
         page += ["", f"## {recipe}: {metric}", "", *table_head("variant", *heads)]
         page += [_row(variant, group, seeds) for (variant, _), group in sorted(groups.items())]
     return "\n".join(page) + "\n"
 
 
 def _row(variant: str, group: Mapping[int, Line], seeds: list[int]) -> str:
+    """Return a row with the figure of each of these seeds, or with the range of all for none."""
     values = {seed: line["value"] for seed, line in group.items() if line["value"] is not None}
     hours = [line["hours"] for line in group.values() if line["hours"] is not None]
     machines = {line["machine"] or "–" for line in group.values()}
     commits = {line.get("source") or line["commit"] or "–" for line in group.values()}
+    figures = [values.get(seed) for seed in seeds]
+    if not seeds:
+        figures = [min(values.values(), default=None), max(values.values(), default=None)]
     return table_row(
         f"`{variant}`",
-        *(f"{values[seed]:.6g}" if seed in values else "–" for seed in seeds),
+        *(() if seeds else (f"{len(values)} of {len(group)}",)),
+        *("–" if value is None else f"{value:.6g}" for value in figures),
         mean([*values.values()], 4),
         _shown_share(group),
         f"{sum(hours):.2f}" if hours else "–",

@@ -164,6 +164,15 @@ def test_the_page_is_made_from_the_lines_alone(tmp_path: Path, tool: dict[str, A
     assert "smoke" not in text
 
 
+def test_a_row_of_many_seeds_has_their_range(tmp_path: Path, tool: dict[str, Any]):
+    go(tmp_path / "out", *range(13), record=tmp_path / "runs")
+    lines = [*read_lines(tmp_path / "runs").values()]
+    lines[0]["value"], lines[1]["value"], lines[2]["value"] = 0.5, None, 0.875
+    text = tool["page_of"](lines, "a command")
+    assert "| variant | runs | least | greatest | mean | share |" in text
+    assert "| `fine/gated` | 12 of 13 | 0.5 | 0.875 | 0.7396 ± " in text
+
+
 def test_a_line_names_no_local_folder(tmp_path: Path):
     home = "/" + "home/a"  # in two parts, for the test that no file holds such a path
     command = f"representer reproduce x --data /data/sets --vectors {home}/glove.txt"
