@@ -369,3 +369,31 @@ def test_letters_of_nucleotides_and_amino_acids_are_sequences(cell, task, tmp_pa
     path = tmp_path / "data.csv"
     path.write_text("".join(["id,read,bound\n", *(f"{k},{cell},{k % 2}\n" for k in range(9))]))
     assert task_of_data(path) == task
+
+
+PEPTIDES = [
+    "SIINFEKL", "GILGFVFTL", "NLVPMVATV", "ELAGIGILTV", "KTWGQYWQV", "RMFPNAPYL", "LLWNGPMAV",
+    "YLQPRTFLL", "CLGGLLTMV", "KIFGSLAFL", "SLYNTVATL", "AVFDRKSDAK",
+]  # fmt: skip
+NOUNS = ["ELEPHANT", "CALENDAR", "MOUNTAIN", "SANDWICH", "KEYBOARD", "UMBRELLA", "DINOSAUR"]
+CODES = ["CAT", "GAG", "TTA", "ATG"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "task"),
+    [
+        ("ligand", PEPTIDES, "sequence"), ("ligand", [*PEPTIDES[:2], "", "GHK", "AAX"], "text"),
+        ("ligand", [*PEPTIDES, "", "GHK", "AVX"], "sequence"),
+        ("peptide", ["GHK", "", "RGD", "KWKLF"], "sequence"), ("DNA", CODES, "sequence"),
+        ("codon", CODES, "text"), ("answer", ["CAT", "A+"], "text"), ("dna", ["CAT", "A+"], "text"),
+        ("word", NOUNS, "text"), ("sequence", NOUNS, "text"), ("group", ["MALE", "FEMALE"], "text"),
+        ("word", [noun.lower() for noun in NOUNS], "text"), ("dna", ["A", "B"], "text"),
+        ("protein", ["insulin", "actin", "keratin"], "text"), ("ligand", ["", ""], "text"),
+        ("status", ["SHIPPED", "PENDING", "CANCELLED", "RETURNED", "ARRIVED"], "text"),
+    ],
+)  # fmt: skip
+def test_short_letters_are_sequences_by_their_number_or_their_column(name, cells, task, tmp_path):
+    path = tmp_path / "data.csv"
+    rows = [f"{k},{cell},{k % 2}\n" for k, cell in enumerate(cells)]
+    path.write_text("".join([f"id,{name},bound\n", *rows]))
+    assert task_of_data(path) == task

@@ -260,12 +260,10 @@ def _options(command: str) -> dict[str, set[str]]:
     }
 
 
-ROWS, AMINO_ACIDS = 20, "ABCDEFGHIKLMNPQRSTVWXYZ"  # rows that are looked at
-
-
 def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first rows; "text" if in doubt."""
     from representer.data.graphs.reading import is_bracketed, tu_folders
+    from representer.data.sequences import ROWS, is_of_letters
     from representer.data.tables import files as formats
     from representer.data.tables.reading import kind_of, named_table, read_blocks, table_format
 
@@ -288,15 +286,8 @@ def task_of_data(path: Path) -> str:
         return "text"  # its reader says what is wrong
     guess = _of_columns({name.lower() for name in block.columns})
     cells = zip(*block.rows[:ROWS], strict=True)
-    return "sequence" if guess == "text" and any(map(_are_sequences, cells)) else guess
-
-
-def _are_sequences(cells: Sequence[object]) -> bool:
-    """Return True if all cells are nucleotides or, in capitals, long words of amino acids."""
-    words = [str(cell) for cell in cells]
-    letters = set("".join(words))
-    least = 8 if set("".join(letters).upper()) <= set("ACGTUN") else 30
-    return letters <= set("ACGTUNacgtun*-" + AMINO_ACIDS) and min(map(len, words)) >= least
+    are_sequences = guess == "text" and any(map(is_of_letters, cells, block.columns))
+    return "sequence" if are_sequences else guess
 
 
 def _of_columns(names: set[str]) -> str:

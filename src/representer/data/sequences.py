@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,14 +32,16 @@ from representer.data.tables.files import format_of, listing
 from representer.data.tables.reading import physical_lines
 from representer.errors import DataError
 
-_NAMES = {
-    "sequence", "sequences", "seq", "dna", "rna", "protein", "peptide", "events", "tokens", "event",
-    "token",
-}  # fmt: skip
+_OF_LETTERS = {"sequence", "sequences", "seq", "dna", "rna", "protein", "peptide", "peptides"}
+_NAMES = _OF_LETTERS | {"events", "tokens", "event", "token"}
+_BASES, _AMINO_ACIDS = {*"ACGTUNacgtun"}, {*"ACDEFGHIKLMNPQRSTVWY"}
+_CODES = _BASES | _AMINO_ACIDS | {*"BXZ*-"}
 _ORDER = re.compile(r"(time(stamp)?s?|t|step|order|position|rank|date(time)?)(_.*)?")
 _SEPARATORS = re.compile(r"[\s,;]+")
 _PAIR = re.compile(r"""[/\[]?(\w+)=("[^"]*"|[^\s\]]+)\]?""")  # key=value of a header
 _NOT_LETTERS = re.compile(r"[\d\s]+")  # positions and blanks between the letters of a sequence
+
+ROWS = 20  # by which a column is recognized
 
 Tokens = str | list[Any]
 
@@ -114,6 +116,24 @@ def read_sequence_file(
         fix = "Name their column, or the key in headers, with --label, or add them."
         raise DataError(problem, file=path, line=result.lines[missing[0]], fix=fix)
     return result
+
+
+def is_of_letters(cells: Iterable[object], name: str = "") -> bool:
+    """Return True if the cells of a column are letters of DNA, RNA, proteins or peptides.
+
+    All are codes of an alphabet, in capitals, or nucleotides in either case. The median of their
+    lengths is at least 3 in a column that is called ``peptide`` or the like; elsewhere it is 30, or
+    8 for nucleotides, and for 15 amino acids or more without other letters: words in capitals, if
+    there are many, have an O, a U or a B as well.
+    """
+    words = [text for cell in cells if (text := text_of(cell).strip())]
+    letters = {*"".join(words)}
+    if not words or not letters <= _CODES:
+        return False
+    acids = letters - {*"X*-"}
+    is_plain = letters <= _BASES or (acids <= _AMINO_ACIDS and len(acids) >= 15)
+    least = 3 if plain(name) in _OF_LETTERS else 8 if is_plain else 30
+    return float(np.median([len(word) for word in words])) >= least
 
 
 def _label_of(header: str, key: str | None, *, is_keyed: bool = False) -> str | None:
@@ -206,6 +226,10 @@ def _of_table(
     cells = role(sequence, "sequence", _NAMES)
     if cells is None:
         free = [index for index in columns if index not in (labels, of_id)]
+        letters = [k for k in free if is_of_letters(row[k] for row in grid.rows[:ROWS])]
+        if len(free) > 1 and len(letters) == 1:
+            free = letters
+            grid.notes.append(f"The sequences are in column {grid.columns[free[0]]!r}.")
         if len(free) != 1:
             problem = f"cannot tell which column holds the sequences: {listing(grid.columns)}"
             raise DataError(problem, file=path, fix="Name it with --sequence COLUMN.")

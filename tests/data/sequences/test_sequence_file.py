@@ -79,6 +79,13 @@ def test_the_columns_of_tokens_can_be_named(tmp_path):
     assert [row[0] for row in found.table.rows] == ["u", "v"]
 
 
+def test_the_only_column_of_letters_holds_the_sequences(tmp_path):
+    path = written(tmp_path, "a.csv", "read,gene,label\nACGTACGT,TRBV,x\nGGGTACGA,TRAJ,y\n")
+    found = read_sequence_file(path)
+    assert found.sequences == ["ACGTACGT", "GGGTACGA"]
+    assert found.notes == ["The sequences are in column 'read'."]
+
+
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("a.fa", "ACGT\n", "line 1.*before the first >"),
     ("a.fq", "@s label=x\nACGT\n+\nab\n", "after 2 of 4 qualities"),
