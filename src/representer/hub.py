@@ -219,7 +219,10 @@ def _scores(metrics: Mapping[str, Any]) -> Iterator[str]:
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     measures = [name for name in _MEASURES if isinstance(rows[0].get(name), float)]
-    head = ["model", *(_MEASURES[name] for name in measures)]
+    titles = dict(_MEASURES)
+    if ranked := rows[0].get("ranked_class"):
+        titles["average_precision"] += f" of {markdown(ranked)}"
+    head = ["model", *(titles[name] for name in measures)]
     body = [[markdown(row["name"]), *(_number(row, name) for name in measures)] for row in rows]
     if len(rows) > 1:
         head.append("difference of the model")

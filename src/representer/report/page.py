@@ -238,7 +238,10 @@ def figures_of(
         figures = classification_metrics(
             truth, predictions.probabilities, column.classes, count, alike
         )
-        figures |= grouped | areas_under_curves(truth, predictions.probabilities)
+        areas = areas_under_curves(truth, predictions.probabilities)
+        if areas["average_precision"] is not None:
+            grouped |= {"ranked_class": column.classes[1]}
+        figures |= grouped | areas
         if (sets := predictions.sets) is not None:
             names = [column.classes[number] for number in truth]
             inside = sets[np.arange(len(truth)), truth]

@@ -431,6 +431,8 @@ def _summary(metrics: dict[str, Any]) -> str:
             f"{name:<{width}}  {100 * row['accuracy']:6.1f} %  {low:4.1f} – {high:5.1f} %  "
             f"{row['macro_f1']:8.3f}{areas}  {seconds:6.1f} s"
         )
+    if ranks:
+        lines.append(f"PR AUC is that of {metrics['test']['ranked_class']!r}, the second by name.")
     return "\n".join(lines)
 
 
