@@ -16,8 +16,10 @@ from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import (
     GraphClassifier,
     MoleculeRegressor,
+    SequenceClassifier,
     SeriesClassifier,
     SignalClassifier,
+    TextClassifier,
 )
 from representer.estimators.graph_inputs import PlainGraph
 from representer.serving import Limits, ServedModel
@@ -89,6 +91,24 @@ def test_bracketed_trees_are_objects_of_a_model_of_trees(tmp_path: Path) -> None
         assert [*entry["probabilities"].values()] == pytest.approx(row, abs=1e-9)
     with pytest.raises(DataError, match=r"inputs\[1\]: the tree is '\(0 a'; expected one tree"):
         model.read([texts[0], "(0 a"])
+
+
+def test_objects_from_which_nothing_follows_have_a_note(tmp_path: Path) -> None:
+    labels = ["yes", "no"] * 15
+    texts = TextClassifier(answer="kernel", random_state=0, verbose=0)
+    texts.fit(["good film", "bad film"] * 15, labels)
+    reads = SequenceClassifier(answer="kernel", random_state=0, verbose=0)
+    reads.fit(["ACGTTGACTC", "GGGTACCATT"] * 15, labels)
+    visits = SequenceClassifier(answer="kernel", random_state=0, verbose=0)
+    visits.fit([["home", "buy"], ["home", "help"]] * 15, labels)
+    for estimator, empty in (
+        (texts, ["", "qqqq zzzz"]), (reads, ["", "ACG", "------"]), (visits, [[], ["x"]]),
+    ):  # fmt: skip
+        model = served(estimator, tmp_path / str(id(estimator)))
+        usual = {texts: "a bad one", reads: "ACGTTGAC", visits: ["x", "buy"]}[estimator]
+        with pytest.warns(UserWarning, match=r"nothing that training had: X\[1\]"):
+            entries = answer(model, [usual, *empty])
+        assert ["note" in entry for entry in entries] == [False, *[True] * len(empty)]
 
 
 def windows(count: int = 20) -> np.ndarray:

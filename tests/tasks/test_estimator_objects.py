@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,15 @@ from representer.report.page import (
     figures_by_target,
     mistakes,
 )
-from representer.tasks.objects import Data, Objects, encode_labels, find_classes, find_target
+from representer.tasks.objects import (
+    Data,
+    Objects,
+    encode_labels,
+    equal_objects,
+    find_classes,
+    find_target,
+    naming,
+)
 from representer.tasks.results import summary, verdicts
 
 TABLE = ClassTable((Classes(("no", "yes")), Classes(("0", "1"))))
@@ -44,6 +54,26 @@ def test_labels_of_several_targets_are_encoded_and_empty_ones_are_unknown():
     np.testing.assert_array_equal(values, [[0, 1], [1, np.nan], [0, 0]])
     assert find_target(classes, values, names) == TABLE
     assert [len(columns_of(one)) for one in (TABLE, TABLE.columns[0], target)] == [2, 1, 2]
+
+
+def test_copies_with_another_label_are_counted_and_one_is_named():
+    main = objects(("no", "1"), ("yes", "1"), ("no", ""), ("no", "0"), ("no", "1"), ("no", ""))
+    main = replace(main, digests=np.array([5, 5, 7, 8, 8, 7]))
+    contradictions = equal_objects({"all": main}, "texts", has_classes=True)["contradictions"]
+    assert contradictions.startswith("4 texts have equals with another label, such as line 2;")
+    assert "contradictions" not in equal_objects({"all": main}, "texts")
+    same = replace(main, digests=np.array([1, 2, 7, 4, 5, 7]))
+    assert [*equal_objects({"all": same}, "texts", has_classes=True)] == ["copies"]
+
+
+def test_messages_about_a_row_name_the_file_and_the_line():
+    with pytest.raises(DataError, match=r"^f\.csv: line 4 has tokens\."), naming("f.csv", [2, 4]):
+        raise DataError("X[1] has tokens")
+    text = r"^f\.csv: 2 texts are empty: line 2, line 4\.$"
+    with pytest.warns(UserWarning, match=text), naming("f.csv", [2, 4]):
+        warnings.warn("2 texts are empty: X[0], X[1].", stacklevel=1)
+    with pytest.raises(DataError, match=r"^f\.xlsx: row 4, no X\[7\]"), naming("f.xlsx", [2, 4]):
+        raise DataError("X[1], no X[7]")
 
 
 def test_one_named_target_is_a_single_column_without_unknown_values():
@@ -99,6 +129,7 @@ def test_the_auc_is_that_of_the_second_class():
     # the precision where each of the two is found: first of one, second of three
     assert figures["average_precision"] == pytest.approx((1 + 2 / 3) / 2)
     assert figures["count"] == 4
+    assert figures["ranked_class"] == "yes"
     alone = figures_by_target([Column("", labels[:2], ["no", "yes"])], [own.at(np.arange(2))])
     assert alone["auc"] is alone["average_precision"] is None
 

@@ -26,7 +26,7 @@ from representer.estimators.kernel_halves import KernelHalves
 from representer.estimators.supervised import Classifier, Regressor
 from representer.estimators.targets import classes_of
 from representer.kernels import KmerKernel, StringKernel
-from representer.kernels.alphabets import ALPHABETS, detected
+from representer.kernels.alphabets import ALPHABETS, codes_of, detected
 from representer.kernels.kernel import Kernel
 from representer.kernels.kmer_kernel import Letters, Logo
 from representer.models.kernel_model import KernelModel, KernelModelConfig
@@ -139,6 +139,16 @@ class SequenceHalves(SequenceKernelParameters, KernelHalves):
             tuple(orders), self.span, self.num_patterns, self.inputs_.name, self.base,
             self.strands, self.pooling, self.position,
         )  # fmt: skip
+
+    def _has_content(self, one: Any) -> bool:
+        inputs, orders = self.inputs_, self.orders or OF_ALPHABETS.get(self.inputs_.name, ORDERS)
+        has_network = any(target.pool.network for target in self.targets_)
+        if isinstance(one, np.ndarray) or not inputs.alphabet:
+            return len(one) > 0
+        if self.has_kmers and not has_network and len(one) < min(orders):
+            return False
+        codes = codes_of(inputs.name) if inputs.name in ALPHABETS else None
+        return any(codes.get(t.upper()) if codes else t in inputs.alphabet for t in one)
 
     def kernel_objects(self, objects: Any) -> Any:
         return objects if self.has_kmers else super().kernel_objects(objects)

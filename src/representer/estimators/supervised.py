@@ -123,9 +123,13 @@ class SupervisedEstimator(Estimator):
         """Return an output of the kernel machine, its constant part and its contributions."""
         raise KindError("answer", self.answer, f"{NETWORK!r}: the kernel has no contributions")
 
+    def without_content(self, objects: Sequence[Any]) -> list[int]:
+        """Return the rows of checked objects that have nothing which training had."""
+        return [row for row, one in enumerate(objects) if not self._has_content(one)]
+
     def _warn(self, objects: Any) -> None:
         """Warn of objects that differ from those of the training."""
-        if empty := [row for row, item in enumerate(objects) if not self._has_content(item)]:
+        if empty := self.without_content(objects):
             shown = ", ".join(f"X[{row}]" for row in empty[:5]) + ", ..." * (len(empty) > 5)
             warnings.warn(
                 f"{len(empty):,} of {len(objects):,} {self.noun}s have nothing that training had: "

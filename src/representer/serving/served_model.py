@@ -30,6 +30,7 @@ from representer.report.page import Predictions
 from representer.serving import Limits
 from representer.storage.run import RunFiles
 
+NOTE = "it has nothing that training had: its prediction says nothing about it"
 NEXT = 10  # most probable next tokens in an answer
 Json = dict[str, Any]
 _ATOM = re.compile(r"\[[^][]*\]|Br|Cl|[A-Za-z*]")  # of a SMILES
@@ -100,6 +101,8 @@ class ServedModel:
     def predict(self, objects: Sequence[Any]) -> list[Json]:
         """Return the prediction for each object, with probabilities or an uncertainty.
 
+        The ``note`` of an object such as an empty text says that nothing follows from it.
+
         Raises:
             DataError: An object cannot be used.
         """
@@ -108,6 +111,12 @@ class ServedModel:
             words = self.estimator.tokens_
             pairs = zip(numbers.tolist(), chances.tolist(), strict=True)
             return [{"prediction": words[k], "probability": chance} for k, chance in pairs]
+        entries = self._predicted(objects)
+        for row in self.estimator.without_content(objects):
+            entries[row]["note"] = NOTE
+        return entries
+
+    def _predicted(self, objects: Sequence[Any]) -> list[Json]:
         tables = self.estimator.predictions(objects)
         if isinstance(target := self.estimator.target_, LabelSets):
             return [{"prediction": there, "probabilities": chances}

@@ -348,7 +348,8 @@ class EstimatorTask(EstimatorUse):
             for _, labels in objects.columns if model is not self.regressor else ():
                 for note in remarks(labels):
                     say(f"{objects.labels_file}: {note}")
-        for note in equal_objects(sources, self.nouns).values():
+        has_classes = model is not self.regressor
+        for note in equal_objects(sources, self.nouns, has_classes=has_classes).values():
             say(f"{main.source}: {note}")
         return sources
 
@@ -382,15 +383,19 @@ class EstimatorTask(EstimatorUse):
             data = replace(data, groups_of=named)
         if is_regression:
             data = replace(data, target=estimator.find_target(data.values["train"]))
-        with naming(data.parts["train"].source):
-            inputs = estimator.learn_inputs(data.parts["train"].objects, config.seed)
-            encoded = {name: inputs.encode(objects.objects) for name, objects in data.parts.items()}
+        with naming(train.source, train.lines):
+            inputs = estimator.learn_inputs(train.objects, config.seed)
+        encoded = {}
+        for name, objects in data.parts.items():
+            with naming(objects.source, objects.lines):
+                encoded[name] = inputs.encode(objects.objects)
         resources = data.resources | self.resources(config, inputs)
         data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
         facts = self.describe(config, data)
         for note in () if is_silent else facts.notes:
             say(note)
-        return replace(data, facts=facts.values | equal_objects(sources, self.nouns))
+        equal = equal_objects(sources, self.nouns, has_classes=not is_regression)
+        return replace(data, facts=facts.values | equal)
 
     def train(
         self,
@@ -464,7 +469,9 @@ class EstimatorTask(EstimatorUse):
 
     def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
         """Return the predictions for the test objects, of each target."""
-        return estimator.predictions(data.parts["test"].objects)
+        test = data.parts["test"]
+        with naming(test.source, test.lines):
+            return estimator.predictions(test.objects)
 
     def check_network(self, config: Any, data: Data) -> None:
         """Raise now what a training would raise later, such as an option of another cell."""

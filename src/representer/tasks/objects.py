@@ -7,6 +7,7 @@ import json
 import math
 import operator
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from representer.estimators.targets import Classes, ClassTable, Numbers, Target,
 from representer.report.page import Column
 
 _MOST_MEASURED = 20  # classes that are named like 5 mg
+_ROW = re.compile(r"\bX\[(\d+)\]")  # of an object, as estimators name it
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")  # may be 1250 or 1.250
 
 
@@ -534,12 +536,21 @@ def divided(
     return replace(data, resources={"multilabel": True}) if main.has_label_sets else data
 
 
-def equal_objects(sources: Mapping[str, Objects], nouns: str) -> dict[str, str]:
-    """Return how many objects are copies, and how many of other files are in the main one, too."""
+def equal_objects(
+    sources: Mapping[str, Objects], nouns: str, *, has_classes: bool = False
+) -> dict[str, str]:
+    """Return how many objects are copies, and how many of other files are in the main one, too.
+
+    With classes, these are also the copies of which another one has another label.
+    """
     main, parts = sources["all"], {}
     if count := len(main.digests) - len(np.unique(main.digests)):
         about = f"{count:,} of {len(main):,} {nouns} equal others"
         parts["copies"] = about + ", and stay with them in a split" * (not main.groups)
+        if has_classes and (rows := _contradictory(main)):
+            shown = f"{main.place} {main.numbers[rows[0]]}"
+            about = f"{len(rows):,} {nouns} have equals with another label, such as {shown}"
+            parts["contradictions"] = about + "; no model is right about all of them"
     if main.groups:
         about = f"the {nouns} belong to {len({*main.groups}):,} groups, each in one part of a split"
         parts["groups"] = about
@@ -552,6 +563,19 @@ def equal_objects(sources: Mapping[str, Objects], nouns: str) -> dict[str, str]:
             about = f"{len(common):,} groups of the {name} file have training {nouns}, too"
             parts[f"{name} groups that are training groups"] = about
     return parts
+
+
+def _contradictory(main: Objects) -> list[int]:
+    """Return the positions of the objects of which equal ones have another label."""
+    _, copies, counts = np.unique(main.digests, return_inverse=True, return_counts=True)
+    repeated, result = np.flatnonzero(counts[copies] > 1).tolist(), set[int]()
+    for _, labels in main.columns:
+        different: dict[int, set[str]] = {}
+        for row in repeated:
+            if label := labels[row]:
+                different.setdefault(int(copies[row]), set()).add(label)
+        result |= {row for row in repeated if len(different.get(int(copies[row]), ())) > 1}
+    return sorted(result)
 
 
 def with_calibration(data: Data, level: float, seed: int, groups: Any = None) -> Data:
@@ -605,12 +629,25 @@ def _positions(
 
 
 @contextmanager
-def naming(file: str) -> Iterator[None]:
-    """Add the file to an error of its content."""
+def naming(file: str, lines: Sequence[int] = ()) -> Iterator[None]:
+    """Add the file to messages about its content, and the lines of the rows that they name."""
+
+    def in_lines(message: object) -> str:
+        def line(found: re.Match[str]) -> str:
+            row = int(found[1])
+            return f"{unit_of(file)} {lines[row]}" if row < len(lines) else found[0]
+
+        return _ROW.sub(line, str(message))
+
+    raised: list[warnings.WarningMessage] = []
     try:
-        yield
+        with warnings.catch_warnings(record=True) as raised:
+            yield
     except DataError as error:
-        raise DataError(str(error), file=file) from None
+        raise DataError(in_lines(error), file=file) from None
+    finally:
+        for each in raised:
+            warnings.warn(f"{file}: {in_lines(each.message)}", each.category, stacklevel=3)
 
 
 # Objects by the columns beside them, to choose some of a pool.

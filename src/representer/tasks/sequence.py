@@ -21,7 +21,7 @@ from representer.kernels.alphabets import detected, unknown_letter
 from representer.options.sequence import TASK, SequenceReading
 from representer.storage.run import RunFolder
 from representer.tasks.flow import EstimatorTask
-from representer.tasks.objects import Data, Objects
+from representer.tasks.objects import Data, Objects, naming
 from representer.tasks.results import Baseline, Facts, Trained, constant_prediction, ranks
 
 MOTIF = "TGACTCA"
@@ -59,7 +59,8 @@ class SequenceTask(EstimatorTask):
     ) -> Objects:
         """Read sequences as the estimators take them; see `read_sequence_file`."""
         result = read_sequence_file(path, require_labels=require_labels, **options)
-        objects = read_sequences(result.sequences)
+        with naming(str(path), result.lines):
+            objects = read_sequences(result.sequences)
         return Objects.of_file(path, objects, result, column=result.column)
 
     def sources(self, config: Any) -> dict[str, Objects]:

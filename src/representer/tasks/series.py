@@ -19,7 +19,7 @@ from representer.estimators.series import SeriesInputs, read_series
 from representer.estimators.targets import classes_of
 from representer.options.series import TASK, SeriesReading
 from representer.tasks.flow import EstimatorTask
-from representer.tasks.objects import Data, Objects
+from representer.tasks.objects import Data, Objects, naming
 from representer.tasks.results import Baseline, Facts, constant_prediction, ranks
 
 MOST = 2**27  # squares of the nearest series: training times test series times steps
@@ -125,7 +125,9 @@ class SeriesTask(EstimatorTask):
         """Read series as the estimators take them; see `read_series_file`."""
         result = read_series_file(path, require_labels=require_labels, **options)
         has_lines = Path(path).suffix != ".npz"
-        return Objects.of_file(path, read_series(result.series), result, has_lines=has_lines)
+        with naming(str(path), result.lines):
+            series = read_series(result.series)
+        return Objects.of_file(path, series, result, has_lines=has_lines)
 
     def streamed(
         self, run: str | Path, estimator: Any, form: Any, objects: Any

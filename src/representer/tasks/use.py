@@ -43,6 +43,7 @@ from representer.tasks.objects import (
     Objects,
     allowed_by,
     encode_labels,
+    naming,
     none_usable,
     numbers_in,
     shown_cell,
@@ -390,11 +391,14 @@ class EstimatorUse(ABC):
 
     def _checked(self, run: str | Path, estimator: Any, objects: Objects) -> list[Predictions]:
         """Return predictions; messages name the source of the objects, or the run."""
-        try:
-            return self._predictions(run, estimator, objects.objects)
-        except DataError as error:
-            is_model = NOT_FINITE in str(error)
-            raise DataError(str(error), file=run if is_model else objects.source) from None
+        with naming(objects.source, objects.lines):
+            try:
+                return self._predictions(run, estimator, objects.objects)
+            except DataError as error:
+                if NOT_FINITE not in str(error):
+                    raise
+                failed = str(error)
+        raise DataError(failed, file=run)
 
     def _predictions(
         self, run: str | Path, estimator: Any, objects: Sequence[Any]
