@@ -183,7 +183,8 @@ def graph_state(layer: Any, graph: Data) -> Tensor:
     """Return the states of a graph before an activation."""
     if isinstance(layer, layers.TreeKernelNN):
         return layer(graph.x, graph.edge_index)[0]
-    return layer.node_states(graph.x, graph.edge_index, graph.edge_attr)[:, -1].sum(0)
+    edges = None if layer.edge_dim is None else graph.edge_attr
+    return layer.node_states(graph.x, graph.edge_index, edges)[:, -1].sum(0)
 
 
 def kernels_table() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import torch
 from torch_geometric.data import Data
@@ -24,3 +25,8 @@ def graph(seed: int = 0, nodes: int = 5, edges: int = 9, dtype: torch.dtype = F6
         edge_index=torch.randint(0, nodes, (2, edges), generator=g),
         edge_attr=torch.randn(edges, 2, generator=g, dtype=dtype),
     )
+
+
+def edge_features(net: Any, graph: Any) -> Any:
+    """Return the features of the edges of a graph for a layer that reads them, else None."""
+    return None if net.edge_dim is None else graph.edge_attr

@@ -311,6 +311,7 @@ class NodeLabels(nn.Module):
         super().__init__()
         self.network = network
         self.level = level
+        self.edge_dim = network.edge_dim
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
         """Return the labels of the nodes ``(N, d)``."""

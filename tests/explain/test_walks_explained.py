@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 
-from drawn_graphs import F64, graph
+from drawn_graphs import F64, edge_features, graph
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import top_walks, walk_readout
 from representer.explain.walk_explainer import WalkExplainer
@@ -39,7 +39,7 @@ def random_network(kind, seed: int, order: int, **options):
 @given(n=st.integers(1, 4), seed=st.integers(0, 2**16), nodes=st.integers(1, 6))
 def test_all_walks_are_found_and_sum_to_the_output(kind, options, n, seed, nodes):
     G, net = graph(seed, nodes), random_network(kind, seed, n, **options)
-    states = net.node_states(G.x, G.edge_index, G.edge_attr, **(
+    states = net.node_states(G.x, G.edge_index, edge_features(net, G), **(
         {"level": 3} if kind is WLKernelNN else {}
     ))  # fmt: skip
     result = top_walks(net, G, 1, 10_000)

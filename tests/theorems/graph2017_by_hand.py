@@ -8,6 +8,7 @@ from itertools import product
 
 import torch
 from hypothesis import strategies as st
+from small_oracles import outer
 from torch import Tensor
 
 
@@ -135,13 +136,6 @@ def refined(graphs: list[Drawn], labels: list[list]) -> list[list]:
         [(own[v], tuple(sorted(own[u] for u, to in G.edges if to == v))) for v in range(len(G.x))]
         for G, own in zip(graphs, labels, strict=True)
     ]
-
-
-def outer(parts: list[Tensor]) -> Tensor:
-    product_of = torch.ones((), dtype=torch.float64)
-    for part in parts:
-        product_of = torch.outer(product_of.flatten(), part.flatten()).flatten()
-    return product_of
 
 
 def walk_features(G: Drawn, n: int, lam: float) -> Tensor:

@@ -10,13 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from small_oracles import sigma
 from torch import Tensor
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
-
-
-def sigma(a: Tensor) -> Tensor:
-    return 1 / (1 + torch.exp(-a))
 
 
 def product(filters: Tensor, x: Tensor, t: int, d: int) -> Tensor:

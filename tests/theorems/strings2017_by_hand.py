@@ -13,6 +13,7 @@ from itertools import combinations
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
+from small_oracles import outer
 from torch import Tensor
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -95,15 +96,3 @@ def distinct(x: str, n: int, weight: Weight) -> dict[str, float]:
         s = "".join(x[a - 1] for a in i)
         best[s] = max(best.get(s, 0.0), weight(i, len(x)))
     return best
-
-
-def outer(rows: list[Tensor]) -> Tensor:
-    """The flat outer product of vectors."""
-    product = rows[0].new_ones(1)
-    for row in rows:
-        product = torch.outer(product, row).flatten()
-    return product
-
-
-def sigma(a: Tensor) -> Tensor:
-    return 1 / (1 + torch.exp(-a))

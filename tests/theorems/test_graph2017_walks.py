@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
+from drawn_graphs import edge_features
 from representer.kernels import Linear, RandomWalkKernel
 from representer.nn import RandomWalkKernelNN, path_graph
 from representer.ops import use_backend
@@ -119,7 +120,7 @@ def test_theorem_3_the_sum_of_the_states_is_the_kernel_with_the_reference_walk(
 ):
     """Sum_v c_n[v][k] = K_n(G, L_k), L_k the directed path of the k-th rows of W^(1) … W^(n)."""
     net = network(seed, order=n, decay=lam, edge_dim=2 if edges else None)
-    found = net(G.x, G.edge_index, G.edge_attr)
+    found = net(G.x, G.edge_index, edge_features(net, G))
     of_edges = net.edge_references()
     for k, reference in enumerate(net.references()):
         L = path(reference, None if of_edges is None else of_edges[k])
@@ -160,7 +161,7 @@ def test_theorem_3_the_network_is_its_kernel_with_its_references(
         torch.nn.init.normal_(parameter, std=0.3)
     of_edges = net.edge_references() if edges else [None] * 4
     references = [path_graph(*pair) for pair in zip(net.references(), of_edges, strict=True)]
-    found = net(G.x, G.edge_index, G.edge_attr)
+    found = net(G.x, G.edge_index, edge_features(net, G))
     torch.testing.assert_close(found, net.kernel([data(G)], references), **CLOSE)
 
 
@@ -195,7 +196,7 @@ def test_section_4_a_walk_weighs_the_product_of_the_gates_of_its_edges(G, n, see
         for i, e in enumerate(edges):
             term = term * lam[e] * (of_edges[:, i] @ G.edge_attr[e])
         expected += term
-    torch.testing.assert_close(net(G.x, G.edge_index, G.edge_attr)[0], expected, **CLOSE)
+    torch.testing.assert_close(net(G.x, G.edge_index, edge_features(net, G))[0], expected, **CLOSE)
 
 
 @theorem

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
+from drawn_graphs import edge_features
 from representer.functional import relabel
 from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
 from representer.nn import Relabeling, WLKernelNN, path_graph
@@ -162,7 +163,7 @@ def test_10_the_generalized_relabeling(combine, activation, edge_dim, G, seed):
                 total += sigma(V @ G.x[u] + b + bond)
         own, around = U1 @ G.x[v] + b_out, U2 @ total
         expected.append(sigma(own + around if combine == "add" else own * around))
-    found = r(G.x, G.edge_index, G.edge_attr)
+    found = r(G.x, G.edge_index, edge_features(r, G))
     torch.testing.assert_close(found, torch.stack(expected), **CLOSE)
     function = relabel(
         G.x, G.edge_index, U1, U2, V, bias=b_out, inner_bias=b, activation=activation,
@@ -230,16 +231,16 @@ def test_proposition_2_every_level_is_the_walk_kernel_of_the_relabeled_graph(
     net = network(seed, depth=L, order=n, decay=lam, share_references=False, **options)
     total = torch.zeros(3, dtype=torch.float64)
     for level in range(L):
-        labels = net.labels(G.x, G.edge_index, G.edge_attr, level=level).detach()
+        labels = net.labels(G.x, G.edge_index, edge_features(net, G), level=level).detach()
         of_edges = net.edge_references(level)
         for k, reference in enumerate(net.references(level)):
             walk = path(reference, None if of_edges is None else of_edges[k])
             R = Drawn(labels, G.edge_index, G.edge_attr)
             value = walk_kernel(R, walk, n, lam, edges)
-            states = net.node_states(G.x, G.edge_index, G.edge_attr, level=level)
+            states = net.node_states(G.x, G.edge_index, edge_features(net, G), level=level)
             assert states[:, -1, k].sum().item() == pytest.approx(value, rel=1e-10, abs=1e-10)
             total[k] += value
-    torch.testing.assert_close(net(G.x, G.edge_index, G.edge_attr)[0], total, **CLOSE)
+    torch.testing.assert_close(net(G.x, G.edge_index, edge_features(net, G))[0], total, **CLOSE)
 
 
 @theorem
@@ -255,11 +256,11 @@ def test_proposition_2_the_network_is_its_kernel_with_its_references(
     net = network(seed, depth=L, order=n, decay=lam, relabel_combine=form, **options)
     of_edges = net.edge_references() if edges else [None] * 3
     references = [path_graph(*pair) for pair in zip(net.references(), of_edges, strict=True)]
-    found = net(G.x, G.edge_index, G.edge_attr)
+    found = net(G.x, G.edge_index, edge_features(net, G))
     torch.testing.assert_close(found, net.kernel([data(G)], references), **CLOSE)
     twin = net.kernel.network(2, 3)
     twin.load_state_dict(net.state_dict())
-    torch.testing.assert_close(twin(G.x, G.edge_index, G.edge_attr), found, **CLOSE)
+    torch.testing.assert_close(twin(G.x, G.edge_index, edge_features(net, G)), found, **CLOSE)
 
 
 def test_proposition_2_the_last_level_alone_is_what_the_authors_code_reads_out():
@@ -285,7 +286,7 @@ def test_section_4_at_each_level_the_gates_see_its_labels(shared, edges, G, L, n
         w = net.level_walks(level)
         (source, target), bias = w.gates.detach(), w.gate_bias.detach()
         references, of_edges = net.references(level), net.edge_references(level)
-        f = net.labels(G.x, G.edge_index, G.edge_attr, level=level).detach()
+        f = net.labels(G.x, G.edge_index, edge_features(net, G), level=level).detach()
         for nodes, taken in walks(G, n):
             term = torch.ones(3, dtype=torch.float64)
             for i, u in enumerate(nodes):
@@ -298,4 +299,4 @@ def test_section_4_at_each_level_the_gates_see_its_labels(shared, edges, G, L, n
                     term = term * (of_edges[:, i] @ G.edge_attr[e])
                 term = term * torch.sigmoid(z)
             total = total + term
-    torch.testing.assert_close(net(G.x, G.edge_index, G.edge_attr)[0], total, **CLOSE)
+    torch.testing.assert_close(net(G.x, G.edge_index, edge_features(net, G))[0], total, **CLOSE)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from small_oracles import smallest_eigenvalue
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from drawn_graphs import edge_features
 from representer.kernels import (
     DeepGraphKernel,
     DeepStringKernel,
@@ -55,12 +57,6 @@ def graphs(count: int) -> list[Data]:
         drawn.append(Data(x=x, edge_index=torch.randint(nodes, (2, edges)),
                           edge_attr=torch.randn(edges, 2, **DOUBLE)))  # fmt: skip
     return drawn
-
-
-def smallest_eigenvalue(K: Tensor) -> float:
-    """Return it relative to the largest."""
-    values = torch.linalg.eigvalsh(K.detach())
-    return float(values[0] / values[-1])
 
 
 FREE: Any = {"output_gate": False, "feedback": False}
@@ -163,7 +159,7 @@ def test_the_kernel_of_a_graph_network_gives_its_states_and_a_gram_matrix(name):
     inner = k.kernel if isinstance(k, Embedded) else k
     assert type(inner) is expected
     states = torch.stack(
-        [net.node_states(g.x, g.edge_index, g.edge_attr)[:, -1].sum(0) for g in G[:8]]
+        [net.node_states(g.x, g.edge_index, edge_features(net, g))[:, -1].sum(0) for g in G[:8]]
     )
     if expected is LearnedKernel:
         behind = k.embedded(G[:8])[0] if isinstance(k, Embedded) else G[:8]

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 import torch
+from small_oracles import smallest_eigenvalue
 from torch import Tensor
 from torch_geometric.data import Data
 
+from drawn_graphs import edge_features
 from representer.functional.walks import walks
 from representer.kernels import LearnedKernel
 from representer.nn import (
@@ -37,12 +39,6 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 def sequences(count: int, features: int = 3, longest: int = 6) -> list[Tensor]:
     lengths = [(5 * i + 4) % (longest + 1) for i in range(count)]  # 0 … longest
     return [torch.randn(length, features, **DOUBLE) for length in lengths]
-
-
-def smallest_eigenvalue(K: Tensor) -> float:
-    """Return it relative to the largest."""
-    values = torch.linalg.eigvalsh(K.detach())
-    return float(values[0] / values[-1])
 
 
 # Cells: the sum over steps.
@@ -371,7 +367,7 @@ def test_a_network_of_walks_is_the_inner_product_of_the_features_of_walks(order,
     gate = net.decay_gate()
     maps = [walk_map(g, g.x, gates_by_hand(gate, g, g.x), order, edge_dim is not None) for g in G]
     Phi, k = torch.stack(maps), LearnedKernel(net)
-    states = torch.cat([net(g.x, g.edge_index, g.edge_attr) for g in G])
+    states = torch.cat([net(g.x, g.edge_index, edge_features(net, g)) for g in G])
     for i in range(4):
         torch.testing.assert_close(k.unit(i).value(G), states[:, i], **CLOSE)
         torch.testing.assert_close(k.unit(i)(G), Phi[:, i] @ Phi[:, i].T, **CLOSE)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rkm2019_by_hand import CLOSE, Weights, rkm_lstm, run, sequence, set_weights, sigma
+from rkm2019_by_hand import CLOSE, Weights, rkm_lstm, run, sequence, set_weights
+from small_oracles import sigma
 
 from representer.functional import gated_scan_definition
 from representer.nn import RAN, RKMCIFG, RKMLSTM, LinearKernelRNN, NgramLSTM

@@ -8,7 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rkm2019_by_hand import CLOSE, Weights, sequence, sigma
+from rkm2019_by_hand import CLOSE, Weights, sequence
+from small_oracles import sigma
 
 from representer.explain import influence
 from representer.nn import RAN, RKM, RKMCIFG, RKMLSTM, TABLE1, GatedCNN, LinearKernelRNN

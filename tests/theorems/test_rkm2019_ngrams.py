@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rkm2019_by_hand import CLOSE, Weights, product, rkm_lstm, run, sequence, sigma, small
+from rkm2019_by_hand import CLOSE, Weights, product, rkm_lstm, run, sequence, small
+from small_oracles import sigma
 
 from representer.functional import NONLINEARITIES, gated_scan_definition
 from representer.kernels import RecurrentKernel

@@ -11,13 +11,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_oracles import outer
 from strings2017_by_hand import (
     CLOSE,
     decays,
     features,
     kernel,
     ngrams,
-    outer,
     printed,
     random_sequence,
     theorem,

@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from small_oracles import outer
 from strings2017_by_hand import (
     CLOSE,
     decays,
@@ -26,7 +27,6 @@ from strings2017_by_hand import (
     ngrams,
     normalized_kernel,
     one_hot,
-    outer,
     printed,
     sizes,
     theorem,

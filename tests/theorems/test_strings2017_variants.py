@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from small_oracles import sigma
 from strings2017_by_hand import (
     CLOSE,
     decays,
@@ -22,7 +23,6 @@ from strings2017_by_hand import (
     normalized_kernel,
     one_hot,
     printed,
-    sigma,
     sizes,
     theorem,
 )

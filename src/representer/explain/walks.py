@@ -117,8 +117,9 @@ def checked_chains(net: Network) -> list[WalkStates]:
 
 def node_labels(net: Network, data: Any, level: int) -> Tensor:
     """Check the graph and return the labels of its nodes at a level."""
-    x, edges, attributes = data.x, data.edge_index, getattr(data, "edge_attr", None)
     model: Any = net
+    x, edges = data.x, data.edge_index
+    attributes = None if model.edge_dim is None else data.edge_attr
     if not hasattr(model, "labels"):
         model.node_states(x, edges, attributes)
         return x

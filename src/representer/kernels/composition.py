@@ -527,7 +527,8 @@ class Embedded(Composition):
         if "edge_index" not in taken:
             return self.embed(Data(x=nodes, edge_index=graph.edge_index, edge_attr=edges))
         arguments = [nodes, graph.edge_index]
-        if edges is not None and "edge_attr" in taken:
+        reads_edges = getattr(self.embed, "edge_dim", 0) is not None  # else a layer refuses them
+        if edges is not None and "edge_attr" in taken and reads_edges:
             arguments.append(edges)
         return Data(x=self.embed(*arguments), edge_index=graph.edge_index, edge_attr=edges)
 

@@ -322,6 +322,10 @@ class GINE(nn.Module):
         """Return the sum over the nodes of each graph ``(num_graphs, H)``."""
         from torch_geometric.nn import global_add_pool
 
+        from representer.nn.graph.walks import refuse_edges
+
+        if self.edge_dim is None:
+            refuse_edges(edge_attr)
         h = self.embedding(x)
         edges = () if self.edge_dim is None else (edge_attr,)
         for layer in self.layers:

@@ -8,8 +8,9 @@ from torch_geometric.data import Batch
 from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer, PGExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
-from drawn_graphs import F64, WALK_OPTIONS, graph
+from drawn_graphs import F64, WALK_OPTIONS, edge_features, graph
 from representer.errors import ArgumentError, KindError
+from representer.models.graph_regressor import GINE
 from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, TreeKernelNN, WLKernelNN
 from representer.ops.common import add_rows, add_rows_in_order
 
@@ -50,27 +51,27 @@ def made(kind, options, dtype: torch.dtype = F64):
 def test_a_batch_matches_its_graphs_one_by_one(kind, options):
     graphs = [graph(s, n, e) for s, n, e in ((0, 5, 9), (1, 1, 0), (2, 3, 4))]
     net, joined = made(kind, options), Batch.from_data_list(graphs)
-    found = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch)
-    alone = [net(G.x, G.edge_index, G.edge_attr) for G in graphs]
+    found = net(joined.x, joined.edge_index, edge_features(net, joined), joined.batch)
+    alone = [net(G.x, G.edge_index, edge_features(net, G)) for G in graphs]
     torch.testing.assert_close(found, torch.cat(alone), rtol=1e-10, atol=1e-10)
-    sized = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch, batch_size=4)
+    sized = net(joined.x, joined.edge_index, edge_features(net, joined), joined.batch, batch_size=4)
     torch.testing.assert_close(sized, torch.cat((found, torch.zeros(1, 4, dtype=F64))))
 
 
 @every_layer
 def test_the_states_of_the_nodes_sum_to_the_output(kind, options):
     G, net = graph(), made(kind, options)
-    states = net.node_states(G.x, G.edge_index, G.edge_attr)
+    states = net.node_states(G.x, G.edge_index, edge_features(net, G))
     assert states.shape == (5, 3, 4)
     if kind is not DeepGraphKernelNN:  # which mixes and activates them before
-        found = net(G.x, G.edge_index, G.edge_attr)
+        found = net(G.x, G.edge_index, edge_features(net, G))
         torch.testing.assert_close(found[0], states[:, -1].sum(0))
 
 
 @every_layer
 def test_every_parameter_gets_a_gradient(kind, options):
     G, net = graph(), made(kind, options)
-    net(G.x, G.edge_index, G.edge_attr).square().sum().backward()
+    net(G.x, G.edge_index, edge_features(net, G)).square().sum().backward()
     silent = [name for name, p in net.named_parameters() if p.grad is None or not p.grad.any()]
     assert silent == []
 
@@ -86,7 +87,7 @@ def test_it_compiles_to_one_graph(kind, options):
         [graph(s, dtype=torch.float32) for s in (0, 1)],
     )
     joined = Batch.from_data_list(graphs)
-    arguments = (joined.x, joined.edge_index, joined.edge_attr, joined.batch, 2)
+    arguments = (joined.x, joined.edge_index, edge_features(net, joined), joined.batch, 2)
     compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(*arguments), net(*arguments))
     compiled(*arguments).sum().backward()
@@ -101,7 +102,7 @@ def test_pyg_explainers_find_the_relevant_edges(kind, options):
         node_mask_type="attributes",
         model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
     )  # fmt: skip
-    explained = explainer(G.x, G.edge_index, edge_attr=G.edge_attr)
+    explained = explainer(G.x, G.edge_index, edge_attr=edge_features(net, G))
     assert explained.edge_mask.shape == (9,)
     assert explained.edge_mask.any()
 
@@ -115,7 +116,10 @@ def test_pg_explainer_reads_the_embeddings_of_nodes(kind, options):
         net, algorithm, explanation_type="phenomenon", edge_mask_type="object",
         model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
     )  # fmt: skip
-    arguments = {"target": net(G.x, G.edge_index, G.edge_attr).detach(), "edge_attr": G.edge_attr}
+    arguments = {
+        "target": net(G.x, G.edge_index, edge_features(net, G)).detach(),
+        "edge_attr": edge_features(net, G),
+    }
     algorithm.train(0, net, G.x, G.edge_index, **arguments)
     mask = explainer(G.x, G.edge_index, **arguments).edge_mask
     assert mask.shape == (9,)
@@ -131,6 +135,7 @@ def test_captum_attributes_outputs_to_nodes_and_edges(kind, options, method):
         def __init__(self):
             super().__init__()
             self.layer = made(kind, options, torch.float32)
+            self.edge_dim = self.layer.edge_dim
 
         def forward(self, x, edge_index, edge_attr):
             return self.layer(x, edge_index, edge_attr)[:, :1]
@@ -141,10 +146,10 @@ def test_captum_attributes_outputs_to_nodes_and_edges(kind, options, method):
         node_mask_type="attributes",
         model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
     )  # fmt: skip
-    found = explainer(G.x, G.edge_index, edge_attr=G.edge_attr)
+    found = explainer(G.x, G.edge_index, edge_attr=edge_features(net, G))
     if method == "IntegratedGradients":  # complete: nodes and edges of weight 0 give this output
         set_masks(net, torch.zeros(9), G.edge_index, apply_sigmoid=False)
-        nothing = net(0 * G.x, G.edge_index, G.edge_attr).item()
+        nothing = net(0 * G.x, G.edge_index, edge_features(net, G)).item()
         clear_masks(net)
         total = found.node_mask.sum() + found.edge_mask.sum()
         assert total.item() == pytest.approx(found.prediction.item() - nothing, rel=0.05)
@@ -157,18 +162,19 @@ def test_a_masked_edge_has_no_effect(kind, options):
     G, net = graph(), made(kind, options)
     kept = G.edge_index[1] != 2
     set_masks(net, kept.double(), G.edge_index, apply_sigmoid=False)
-    masked = net.node_states(G.x, G.edge_index, G.edge_attr)
+    masked = net.node_states(G.x, G.edge_index, edge_features(net, G))
     clear_masks(net)
-    expected = net.node_states(G.x, G.edge_index[:, kept], G.edge_attr[kept])
+    left = G.edge_subgraph(kept)
+    expected = net.node_states(G.x, left.edge_index, edge_features(net, left))
     torch.testing.assert_close(masked, expected, rtol=1e-10, atol=1e-12)
 
 
 @few_layers
 def test_autocast_reduces_the_precision_of_products_but_not_of_sums(kind, options):
     G, net = graph(dtype=torch.float32), made(kind, options, torch.float32)
-    expected = net(G.x, G.edge_index, G.edge_attr)
+    expected = net(G.x, G.edge_index, edge_features(net, G))
     with torch.autocast("cpu", torch.bfloat16):
-        found = net(G.x, G.edge_index, G.edge_attr)
+        found = net(G.x, G.edge_index, edge_features(net, G))
     assert found.dtype == torch.float32
     largest = float(expected.detach().abs().max())
     torch.testing.assert_close(found, expected, rtol=0.1, atol=0.1 * largest)
@@ -177,7 +183,7 @@ def test_autocast_reduces_the_precision_of_products_but_not_of_sums(kind, option
 @every_layer
 def test_a_graph_without_edges_or_nodes_has_a_prediction(kind, options):
     net, none = made(kind, options), torch.zeros(2, 0, dtype=torch.int64)
-    bonds = torch.zeros(0, 2, dtype=F64)
+    bonds = None if net.edge_dim is None else torch.zeros(0, 2, dtype=F64)
     assert not net.node_states(torch.ones(2, 3, dtype=F64), none, bonds)[:, 1:].any()
     batch = torch.zeros(0, dtype=torch.int64)
     assert net(torch.zeros(0, 3, dtype=F64), none, bonds, batch).shape == (0, 4)
@@ -186,7 +192,8 @@ def test_a_graph_without_edges_or_nodes_has_a_prediction(kind, options):
 
 @every_layer
 def test_an_edge_of_a_node_that_is_not_there_is_named(kind, options):
-    net, x, bonds = made(kind, options), torch.ones(2, 3, dtype=F64), torch.zeros(1, 2, dtype=F64)
+    net, x = made(kind, options), torch.ones(2, 3, dtype=F64)
+    bonds = None if net.edge_dim is None else torch.zeros(1, 2, dtype=F64)
     for source in (-1, 2):
         with pytest.raises(
             ArgumentError, match=rf"edge_index\[0, 0\] is {source}; expected 0 to 1"
@@ -214,9 +221,25 @@ def test_edges_may_be_int32_or_a_sparse_adjacency(kind, options):
 def test_the_graphs_in_the_place_of_edge_features_are_refused(layer):
     x, edges, batch = torch.randn(4, 3), torch.tensor([[0, 2], [1, 3]]), torch.tensor([0, 0, 1, 1])
     net = layer(3, 2)
-    with pytest.raises(KindError, match=r"edge_attr is integers \(4,\).*Pass .*batch=batch"):
+    with pytest.raises(KindError, match=r"edge_attr is .* \(4,\);.*Pass .*batch=batch"):
         net(x, edges, batch)
-    assert net(x, edges, torch.randn(2, 5), batch).shape == (2, 2)  # of a data set with features
+
+
+@pytest.mark.parametrize("made", [
+    lambda: RandomWalkKernelNN(3, 2), lambda: WLKernelNN(3, 2), lambda: DeepGraphKernelNN(3, 2),
+    lambda: GINE(3, 2, 1),
+])  # fmt: skip
+def test_features_of_edges_are_never_ignored(made):
+    x, edges, batch = torch.randn(4, 3), torch.tensor([[0, 2], [1, 3]]), torch.tensor([0, 0, 1, 1])
+    net = made()
+    for features, width in (
+        (torch.randn(2, 5), 5),
+        (torch.ones(2), 1),
+        (torch.ones(2, 1).int(), 1),
+    ):
+        with pytest.raises(KindError, match=f"no edge_dim.*with edge_dim={width}, or leave them"):
+            net(x, edges, features, batch)
+    assert net(x, edges, None, batch).shape == (2, 2)
 
 
 @pytest.mark.parametrize(("batch", "batch_size", "error", "message"), [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from drawn_graphs import F64, WALK_OPTIONS, graph
+from drawn_graphs import F64, WALK_OPTIONS, edge_features, graph
 from ops.samples.walk_aggregate import PARTS, SIZES, tensors
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import walk_states
@@ -44,9 +44,9 @@ def test_the_states_match_the_recurrence(options):
         activation="tanh" if options["nonlinear"] else "identity",
         edge_products=of_edges, gates=gates,
     )  # fmt: skip
-    found = net.node_states(G.x, G.edge_index, G.edge_attr)
+    found = net.node_states(G.x, G.edge_index, edge_features(net, G))
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-    pooled = net(G.x, G.edge_index, G.edge_attr)
+    pooled = net(G.x, G.edge_index, edge_features(net, G))
     torch.testing.assert_close(pooled[0], expected[:, -1].sum(0))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypedDict, Unpack, cast
 
 import torch
 import torch.nn.functional as F
@@ -90,6 +91,11 @@ def checked_name(name: str, value: Any) -> str:
 class GraphNetwork(SuggestsArguments, nn.Module):
     """Base class of graph-kernel networks: sizes, options, and the sum over each graph."""
 
+    instead: ClassVar[Mapping[str, str]] = {
+        "out_channels": "did you mean 'hidden_channels'?",
+        "edge_channels": "did you mean 'edge_dim'?",
+    }
+
     def __init__(
         self, in_channels: int, hidden_channels: int, options: Walks, activation: str | None
     ) -> None:
@@ -142,10 +148,7 @@ def check_graph(
         edge_index = edge_index.long()
     _check_edge_index(edge_index, x)
     if edge_dim is None:
-        if edge_attr is not None and not edge_attr.is_floating_point():
-            got = f"integers {tuple(edge_attr.shape)}, as the graph of each node is"
-            expected = "features of the edges, which a layer without edge_dim does not read"
-            raise KindError("edge_attr", got, expected, hint="Pass the graphs as batch=batch.")
+        refuse_edges(edge_attr)
         return edge_index, None
     if edge_attr is None:
         expected = f"a tensor (edges, {edge_dim}), as the layer has edge_dim={edge_dim}"
@@ -154,6 +157,18 @@ def check_graph(
         edge_attr = edge_attr[:, None]
     check_like("edge_attr", edge_attr, like, (edge_index.shape[1], edge_dim))
     return edge_index, edge_attr
+
+
+def refuse_edges(edge_attr: Tensor | None) -> None:
+    """Refuse features of edges, which a layer without ``edge_dim`` would ignore."""
+    if edge_attr is None:
+        return
+    got, expected = f"of shape {tuple(edge_attr.shape)}", "None, as the layer has no edge_dim"
+    hint = "Pass the graph of each node as batch=batch."
+    if edge_attr.is_floating_point() or edge_attr.dim() != 1:
+        width = edge_attr.shape[-1] if edge_attr.dim() > 1 else 1
+        hint = f"Make the layer with edge_dim={width}, or leave them out."
+    raise KindError("edge_attr", got, expected, hint=hint)
 
 
 def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
@@ -440,7 +455,7 @@ class RandomWalkKernelNN(HasKernel["Kernel"], GraphNetwork):
         combine: ∘, ``"multiply"`` or ``"add"``.
         nonlinear: σ in (8): False for none, True for tanh, or a name of
             ``functional.NONLINEARITIES``.
-        edge_dim: K, features of an edge; None to ignore edge features.
+        edge_dim: K, features of an edge; None for edges without features.
         activation: Activation of h_G, a name of ``functional.NONLINEARITIES``; None for none.
         gate_scale: s; 10 in the authors' code, 1 in the paper.
         device: Device of the parameters.

@@ -55,7 +55,7 @@ class DeepGraphKernelNN(HasKernel["Kernel"], GraphNetwork):
         decay: λ of each layer: a non-negative number, ``"learned"`` or ``"gated"``.
         combine: ∘, ``"add"``, or ``"multiply"`` for products as in the equations of L17.
         nonlinear: σ: True for tanh, False for none, or a name of ``functional.NONLINEARITIES``.
-        edge_dim: K, features of an edge; None to ignore edge features.
+        edge_dim: K, features of an edge; None for edges without features.
         activation: Activation of h_G, a name of ``functional.NONLINEARITIES``; None for none.
         num_layers: L.
         gate_scale: Value of an open gate.
@@ -191,7 +191,7 @@ class Relabeling(nn.Module):
 
     Args:
         channels: d, features of a label.
-        edge_dim: K, features of an edge; None to ignore edge features.
+        edge_dim: K, features of an edge; None for edges without features.
         activation: σ, a name of ``functional.NONLINEARITIES``.
         bias: Add the biases b and b'.
         combine: ``"add"``, or ``"multiply"`` for the product.
@@ -310,7 +310,7 @@ class WLKernelNN(HasKernel["Kernel"], GraphNetwork):
         depth: L, levels.
         order: n, nodes of a walk and of a reference.
         decay: λ: a non-negative number, ``"learned"`` or ``"gated"``.
-        edge_dim: K, features of an edge; None to ignore edge features.
+        edge_dim: K, features of an edge; None for edges without features.
         readout: ``"sum"`` over the levels (the paper), or the ``"last"`` level (the authors' code).
         activation: Activation of h_G, a name of ``functional.NONLINEARITIES``; None for none.
         label_channels: Features of a label, H by default; the first labels are
