@@ -393,6 +393,19 @@ def test_numbers_in_a_kernel_are_those_of_a_functional_call():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layer", [
+    RKM(2, 3, **F64), RKMLSTM(2, 3, batch_first=True, **F64), StringKernelRNN(2, 3, **F64),
+])  # fmt: skip
+def test_references_that_a_recurrent_layer_embeds_compile_to_one_graph(layer):
+    network = (Embedded(S2, layer) + S1).network(2, 3, **F64)
+    assert_is_its_kernel(network, X)
+    torch._dynamo.reset()
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    x, lengths = torch.randn(3, 5, 2, **F64), torch.tensor([5, 0, 3])
+    torch.testing.assert_close(compiled(x, lengths), network(x, lengths))
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_numbers_in_a_kernel_are_parameters_of_programs():
     network, lengths = of_learned_numbers(), torch.tensor([5, 0, 3])
     x = torch.randn(3, 5, 2, **F64)

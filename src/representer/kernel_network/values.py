@@ -432,15 +432,10 @@ def embedded(kernel: Embedded, z: Any) -> Any:
     is_shared = isinstance(z, SharedReferences)
     if isinstance(z, TokenBatch) and is_traced(z) and takes_padding(kernel.embed):
         space = (*z.space, id(kernel.embed), kernel.repeat)
-        with evaluating(kernel.embed):
-            if isinstance(kernel.embed, SequenceLayer):
-                is_first = kernel.embed.batch_first
-                tokens = z.x.transpose(0, 1) if is_first else z.x
-                steps = kernel.embed(tokens, lengths=z.lengths)[0]
-                steps = steps.transpose(0, 1) if is_first else steps
-            else:
-                steps = kernel.embed(z.x)
+        steps = _steps(kernel.embed, z.x, z.lengths)
         return TokenBatch(zero_padding(steps, z.lengths), z.lengths, space)
+    if is_shared and kernel.objects == "sequences" and takes_padding(kernel.embed):
+        return replace(z, values=_steps(kernel.embed, z.values.transpose(0, 1)).transpose(0, 1))
     items, _ = kernel.embedded(z.objects if is_shared else z.items)
     if is_shared:
         if kernel.objects == "vectors":
@@ -456,6 +451,16 @@ def embedded(kernel: Embedded, z: Any) -> Any:
     graphs, has_edges = read_graphs(items).items, z.batch.edges is not None
     batch, _ = batches(graphs, None, delta=False, edges=has_edges)
     return GraphBatch(replace(batch, nodes=batch.nodes.to(z.batch.nodes)), space)
+
+
+def _steps(embed: nn.Module, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    """Return the embedded tokens of padded sequences ``(T, B, d)``."""
+    with evaluating(embed):
+        if not isinstance(embed, SequenceLayer):
+            return embed(x)
+        is_first = embed.batch_first
+        steps = embed(x.transpose(0, 1) if is_first else x, lengths=lengths)[0]
+        return steps.transpose(0, 1) if is_first else steps
 
 
 def embedded_features(kernel: Embedded, features: int) -> int:
