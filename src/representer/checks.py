@@ -11,10 +11,11 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from numbers import Integral, Real
-from typing import Any, Self, TypeGuard
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeGuard
 
 from representer.errors import ArgumentError
 
@@ -120,7 +121,12 @@ class SuggestsArguments:
     """Base of classes whose constructors suggest a name for an unknown keyword argument.
 
     Python's own message names the class that defines ``__init__``, which may be a private base.
+
+    Attributes:
+        instead: For arguments of similar classes elsewhere, what to do here.
     """
+
+    instead: ClassVar[Mapping[str, str]] = {}
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Check the names of the keyword arguments.
@@ -128,18 +134,22 @@ class SuggestsArguments:
         Raises:
             TypeError: If one is unknown, as for any function.
         """
-        require_arguments(cls.__name__, cls.__init__, options)
+        require_arguments(cls.__name__, cls.__init__, options, cls.instead)
         return super().__new__(cls)
 
 
-def require_arguments(name: str, function: Callable[..., Any], options: Iterable[str]) -> None:
+def require_arguments(
+    name: str, function: Callable[..., Any], options: Iterable[str],
+    instead: Mapping[str, str] = MappingProxyType({}),
+) -> None:  # fmt: skip
     """Check the names of keyword arguments, and suggest one for an unknown name."""
     taken = inspect.signature(function).parameters if options else {}
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values())
     for option in () if takes_any else options:
         if option not in taken:
-            close = difflib.get_close_matches(option, [*taken], 1)
+            close = difflib.get_close_matches(option, [*taken], 1, 0.7)
             hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = f"; {instead[option]}" if option in instead else hint
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{hint}")
 
 

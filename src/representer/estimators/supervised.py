@@ -125,7 +125,7 @@ class SupervisedEstimator(Estimator):
 
     def without_content(self, objects: Sequence[Any]) -> list[int]:
         """Return the rows of checked objects that have nothing which training had."""
-        return [row for row, one in enumerate(objects) if not self._has_content(one)]
+        return [row for row, item in enumerate(objects) if not self._has_content(item)]
 
     def _warn(self, objects: Any) -> None:
         """Warn of objects that differ from those of the training."""

@@ -130,6 +130,16 @@ def test_an_unknown_option_is_a_type_error(name: str):
         SIGNATURES[name](3, 4, hiden_size=2)
 
 
+def test_an_option_of_another_library_says_what_exists_instead():
+    with pytest.raises(TypeError, match=r"'proj_size'; add a torch\.nn\.Linear after the layer$"):
+        nn.RKMLSTM(3, 4, proj_size=2)
+    with pytest.raises(TypeError, match=r"'activation'$"):  # and not dilation
+        nn.RKMLSTM(3, 4, activation="tanh")
+    for option, name in (("out_channels", "hidden_channels"), ("edge_channels", "edge_dim")):
+        with pytest.raises(TypeError, match=f"did you mean '{name}'"):
+            nn.WLKernelNN(3, 4, **{option: 4})
+
+
 def test_options_that_rkm_does_not_have_are_rejected_by_name():
     for option in ("forget_bias", "output_nonlinearity"):
         with pytest.raises(TypeError, match=option):

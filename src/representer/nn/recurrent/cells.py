@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -502,7 +503,7 @@ def layer_of(name: str, cell: Cell | type[RecurrentKernelMachine]) -> type[Recur
     """
     if isinstance(cell, type):
         return cell
-    title = name.title().replace("-", "").replace("_", "").replace(" ", "")
+    title = re.sub(r"\W|_", "", name.title())  # pickle reads a dot as that of an inner class
     return type(title, (RecurrentKernelMachine,), {"cell": cell, "__doc__": f"The cell {name}."})
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Literal,
     NamedTuple,
     Self,
@@ -270,6 +271,10 @@ class SequenceLayer(SuggestsArguments, nn.Module):
     layout: StateLayout
     stride: int = 1  # input steps per step of the first layer
     runs_on_core = True  # whole sequences, if it has the core's steps
+    instead: ClassVar[Mapping[str, str]] = {
+        "proj_size": "add a torch.nn.Linear after the layer",
+        "output_size": "outputs have hidden_size features; add a torch.nn.Linear after the layer",
+    }
 
     def __init__(
         self,

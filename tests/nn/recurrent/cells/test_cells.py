@@ -132,9 +132,10 @@ AS_IN_TORCH += ["bidirectional"]
 OWN = ["filter_length", "dilation", "filters", "layer_norm", "output_nonlinearity", "forget_bias"]
 
 
-def test_a_layer_of_a_cell_without_a_class_is_pickled(monkeypatch: pytest.MonkeyPatch):
-    declared = layer_of("my-cell", rkm.Cell("coupled", "dynamic", False, output="tanh"))
-    monkeypatch.setitem(nn.TABLE1, "my-cell", declared)
+@pytest.mark.parametrize("name", ["my-cell", "my.cell v1.2", "a/b+c"])
+def test_a_layer_of_a_cell_without_a_class_is_pickled(name: str, monkeypatch: pytest.MonkeyPatch):
+    declared = layer_of(name, rkm.Cell("coupled", "dynamic", False, output="tanh"))
+    monkeypatch.setitem(nn.TABLE1, name, declared)
     layer, x = declared(3, 4), torch.randn(5, 2, 3)
     twin = pickle.loads(pickle.dumps(layer))
     assert type(twin) is declared
