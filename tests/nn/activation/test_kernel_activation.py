@@ -6,9 +6,11 @@ import copy
 
 import pytest
 import torch
+from torch.nn.utils import parametrize, prune
 
+from looped import looped
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn import KernelActivation
+from representer.nn import KernelActivation, activation_groups
 
 GRID = torch.linspace(-4, 4, 801, dtype=torch.float64)[:, None]
 
@@ -28,8 +30,8 @@ def change(activation, function):
 )
 def test_initial_functions_with_a_corner_at_0_are_exact(green, init, function):
     # the ridge of the fit is 1e-13 of the largest eigenvalue
-    activation = make(2, 20, green, init=init, linear_term=green == "relu")
-    assert (activation.line is None) is False
+    activation = make(2, 20, green, init=init)
+    assert (activation.line is None) == (green == init)
     x = GRID.expand(-1, 2)
     torch.testing.assert_close(activation(x), function(x), rtol=0, atol=1e-8)
 
@@ -46,6 +48,74 @@ def test_a_callable_initial_function_is_fitted():
     activation = make(2, 60, init=torch.sin, limits=(0.0, 3.0), linear_term=True)
     x = torch.linspace(0, 3, 50, dtype=torch.float64)[:, None].expand(-1, 2)
     torch.testing.assert_close(activation(x), x.sin(), rtol=0, atol=5e-4)
+
+
+INITIAL = {
+    "tanh": torch.tanh, "relu": torch.relu, "identity": lambda a: a, "GELU": torch.nn.GELU(),
+    "sigmoid": torch.sigmoid, "SiLU": torch.nn.SiLU(), "Softplus": torch.nn.Softplus(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("green", ["abs", "relu", "cubic"])
+@looped("name", INITIAL)
+def test_an_initial_function_is_followed_inside_and_beyond_the_range(green, name):
+    function = INITIAL[name]
+    activation = make(2, 20, green, init=name if name in ("tanh", "relu", "identity") else function)
+    x = GRID.expand(-1, 2)
+    assert (activation(x) - function(x)).abs().max() < 0.05  # a corner of "cubic" is round
+    far = torch.tensor([[-12.0], [12.0]], dtype=torch.float64).expand(-1, 2)
+    assert (activation(far) - function(far)).abs().max() < 0.6  # the slope of SiLU at 4 is 1.05
+
+
+@pytest.mark.parametrize("green", ["abs", "relu", "cubic"])
+@looped("unit", [1e-6, 1e6])
+def test_an_initial_function_does_not_depend_on_the_unit_of_its_input(green, unit):
+    plain = make(1, 21, green, init=torch.relu)
+    scaled = make(1, 21, green, (-4 * unit, 4 * unit), init=torch.relu)
+    torch.testing.assert_close(scaled(GRID * unit) / unit, plain(GRID), rtol=0, atol=1e-6)
+
+
+def test_a_line_that_is_refused_by_name_is_not_added():
+    assert make(1, init="relu", linear_term=False).line is None
+
+
+def doubled(activation):
+    class Doubled(torch.nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+    parametrize.register_parametrization(activation, "coefficients", Doubled())
+
+
+def pruned(activation):
+    prune.l1_unstructured(activation, "coefficients", amount=0.5)
+
+
+@looped("wrap", [doubled, pruned])
+def test_coefficients_that_torch_computes_are_not_overwritten_but_trained(wrap):
+    activation = make(3, init="tanh")
+    wrap(activation)
+    before = activation(GRID.expand(-1, 3))
+    for change_it in (lambda: activation.compact(0.1), lambda: activation.fit(torch.tanh)):
+        with pytest.raises(KindError, match="coefficients is computed by a parametrization or a"):
+            change_it()
+    torch.testing.assert_close(activation(GRID.expand(-1, 3)), before, rtol=0, atol=0)
+    _, shapes = activation_groups(torch.nn.Sequential(torch.nn.Linear(3, 3), activation))
+    assert all(isinstance(p, torch.nn.Parameter) for p in shapes["params"])
+    assert {id(p) for p in shapes["params"]} == {id(p) for p in activation.parameters()}
+
+
+def test_a_compact_state_is_loaded_into_a_layer_of_more_centers():
+    compact, other = make(3, 40, init="tanh"), make(3, 40, init="tanh")
+    compact.compact(0.01)
+    optimizer = torch.optim.Adam(other.parameters())
+    other(GRID.expand(-1, 3)).sum().backward()
+    optimizer.step()
+    other.load_state_dict(compact.state_dict())
+    x = GRID.expand(-1, 3)
+    torch.testing.assert_close(other(x), compact(x), rtol=0, atol=0)
+    other(x).sum().backward()
+    optimizer.step()
 
 
 def test_random_and_zeros_match_the_authors_code():
@@ -180,6 +250,7 @@ def test_conversion_to_piecewise_linear_gives_the_same_function(green, line):
     ({"init": "swish"}, "init is 'swish'; expected one of random, zeros, relu"),
     ({"green": "spline"}, "green is 'spline'"),
     ({"bandwidth": 0.0}, "bandwidth is 0.0"),
+    ({"limits": 4}, "limits is 4; expected two finite numbers, the lower one first"),
     ({"init": lambda a: 1 / (a - a)}, "a function that is finite on"),
 ])  # fmt: skip
 def test_options_out_of_range_are_rejected(options, message):
@@ -204,6 +275,7 @@ def test_a_plot_frames_functions_with_slopes_above_one():
     activation = make(7, 40, init=lambda a: 0.9 * a.sin())
     with torch.no_grad():
         activation.coefficients[3] *= 2
+        activation.line[3] *= 2
     figure = activation.plot((-2.0, 2.0), columns=3)
     drawn = [axes for axes in figure.axes if axes.lines]
     assert len(figure.axes) == 9

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from looped import looped
@@ -419,3 +420,14 @@ def test_an_edge_layer_replaces_dense_filters_of_one_length_alone(options):
     make = nn.RKM if "q" in options else nn.CNN
     with pytest.raises(ArgumentError, match="input_layer"):
         make(3, 4, **{"input_layer": nn.KernelLinear} | options)
+
+
+@looped("learned", [False, True])
+def test_coefficients_that_are_pruned_by_torch_are_not_overwritten(learned):
+    layer, x = made(learn_centers=learned)
+    prune.l1_unstructured(layer, "values" if layer.trains_values else "coefficients", amount=0.5)
+    before = layer(x)
+    for change in (lambda: layer.refine(30), lambda: layer.fit_grid(x), lambda: layer.prune(0.5)):
+        with pytest.raises(KindError, match="is computed by a parametrization or a pruning mask"):
+            change()
+    torch.testing.assert_close(layer(x), before, rtol=0, atol=0)

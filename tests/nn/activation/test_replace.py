@@ -149,6 +149,14 @@ def test_groups_partition_the_parameters_and_penalties_are_summed():
     assert activation_penalty(nn.Linear(1, 1)).item() == 0
 
 
+def test_activations_with_weights_noise_or_a_jump_stay_and_are_named():
+    model = nn.Sequential(nn.Linear(3, 4), nn.PReLU(), nn.Threshold(0.1, 0.0), nn.Softshrink())
+    with pytest.warns(UserWarning, match="^PReLU, Threshold is not changed"):
+        replace_activations(model, example_input=torch.zeros(2, 3))
+    assert isinstance(model[1], nn.PReLU)
+    assert isinstance(model[3], KernelActivation)
+
+
 def squashed(x):
     return helper(x) + x.sigmoid()
 

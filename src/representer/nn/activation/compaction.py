@@ -12,7 +12,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.weak import WeakIdKeyDictionary
 
 from representer import functional
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, KindError
 from representer.functional import green_function, kernel_activation
 from representer.functional.activations import Green
 
@@ -118,6 +118,14 @@ def rounding_error(activation: KernelActivation, points: Tensor) -> float:
 
 
 _SHORTENED = WeakIdKeyDictionary()
+
+
+def check_parameter(name: str, value: Tensor) -> None:
+    """Raise an error if a tensor that is to be overwritten is computed from another one."""
+    if not isinstance(value, nn.Parameter):
+        hint = "Remove it first, with parametrize.remove_parametrizations or prune.remove."
+        got = "computed by a parametrization or a pruning mask of torch"
+        raise KindError(name, got, "a parameter, which can be overwritten", hint=hint)
 
 
 def restart_moments(parameter: nn.Parameter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -31,6 +31,12 @@ INITIAL: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """Initial functions by name; ``"random"`` and ``"zeros"`` are not fitted."""
 
+WITHOUT_LINE = {("abs", "tanh"), ("cubic", "tanh"), ("relu", "relu")}
+"""Green and initial functions: sums of the first follow the second without a line, at all inputs.
+
+Without a line, sums of |u| have opposite slopes at both ends, and those of max(0, u) are 0 at one.
+"""
+
 # Relative to the largest eigenvalue. Gaussians at close centers are nearly collinear, and would be
 # fitted with large coefficients of opposite signs.
 RIDGES = {"abs": 1e-13, "relu": 1e-13, "cubic": 1e-13}
@@ -38,11 +44,17 @@ RIDGE = 1e-7
 FIT_POINTS = 401
 
 
+def is_range(limits: Any) -> bool:
+    """Return whether these are two finite numbers, the lower one first."""
+    is_pair = isinstance(limits, Collection) and len(limits) == 2 and all(map(is_number, limits))
+    return bool(is_pair and -math.inf < limits[0] < limits[1] < math.inf)
+
+
 def checked_range(limits: tuple[float, float], init: Any) -> tuple[float, float]:
     """Return the range of the centers, after a check of the initial function, too."""
-    low, high = limits
-    if not -math.inf < low < high < math.inf:
+    if not is_range(limits):
         raise ArgumentError("limits", limits, "two finite numbers, the lower one first")
+    low, high = limits
     if not callable(init) and init not in (*INITIAL, "random", "zeros"):
         names = ", ".join(("random", "zeros", *INITIAL))
         raise ArgumentError("init", init, f"one of {names}, or a function")
@@ -70,8 +82,10 @@ def fitted(
     r"""Fit coefficients, and slope and intercept of a line, to a function.
 
     They minimize :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an
-    even grid of the range, with a small ridge penalty on the coefficients. The coefficients are
-    ``(F, K)``, and the lines ``(F, 2)``, 0 without ``has_line``.
+    even grid of the range, with a small ridge penalty on the coefficients. Cubic functions are
+    natural splines, straight beyond all centers: sums of coefficients, and of their products with
+    the centers, are 0. The coefficients are ``(F, K)``, and the lines ``(F, 2)``, 0 without
+    ``has_line``.
     """
     grid = torch.linspace(*limits, FIT_POINTS, dtype=torch.float64, device=centers.device)
     with torch.no_grad():
@@ -82,30 +96,41 @@ def fitted(
         if not wanted.isfinite().all():
             raise ArgumentError("init", function, f"a function that is finite on {limits}")
         g = green_function(green, bandwidth)
-        columns = [g(grid[None, :, None] - centers.double()[:, None, :])]
+        c = centers.double()
+        columns, basis = [g(grid[None, :, None] - c[:, None, :])], None
+        if green == "cubic" and c.shape[1] > 2:
+            vanishing = torch.stack((torch.ones_like(c), c), dim=-1)  # products with χ
+            basis = torch.linalg.qr(vanishing, mode="complete").Q[..., 2:]
+            columns[0] = columns[0] @ basis
+        count = columns[0].shape[-1]
         if has_line:
             line = torch.stack((grid, torch.ones_like(grid)), dim=-1)
             columns.append(line.expand(len(centers), *line.shape))
         design = torch.cat(columns, dim=-1)  # (F, points, K or K + 2)
-        solution = solved(design, wanted.double()[:, None], centers.shape[1], green)[..., 0]
-    count = centers.shape[1]
-    lines = solution[:, count:] if has_line else solution.new_zeros(len(centers), 2)
-    return solution[:, :count].to(centers.dtype), lines.to(centers.dtype)
+        solution = solved(design, wanted.double()[:, None], count, green)
+    chi = solution[:, :count] if basis is None else basis @ solution[:, :count]
+    lines = solution[:, count:, 0] if has_line else solution.new_zeros(len(centers), 2)
+    return chi[..., 0].to(centers.dtype), lines.to(centers.dtype)
 
 
 def solved(design: Tensor, targets: Tensor, count: int, green: str | Green) -> Tensor:
     """Solve least squares with a small ridge penalty on the first ``count`` columns.
 
     ``design`` is ``(F, points, columns)``, ``targets`` ``(F, points, J)`` or without F; the
-    solution is ``(F, columns, J)``.
+    solution is ``(F, columns, J)``. With "abs", "relu" and "cubic", it does not depend on the unit
+    of the inputs.
     """
+    scale = torch.linalg.vector_norm(design, dim=1, keepdim=True)
+    scale[..., :count] = scale[..., :count].amax(-1, keepdim=True)
+    scale = torch.where((scale > 0) & (green in RIDGES), scale, 1.0)
+    design = design / scale
     normal = design.mT @ design
     largest = torch.linalg.matrix_norm(normal, ord=2)[:, None, None]
     largest = torch.where(largest > 0, largest, 1.0)
     eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
     eye[count:] = 0  # no penalty on the line
     ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE
-    return torch.linalg.solve(normal + ridge * largest * eye, design.mT @ targets)
+    return torch.linalg.solve(normal + ridge * largest * eye, design.mT @ targets) / scale.mT
 
 
 # Piecewise-linear functions given by their corners, for export and plots.
@@ -169,9 +194,9 @@ INK, STEEP = "#3b82c4", "#d9822b"
 
 def plotted(activation: KernelActivation, span: tuple[float, float], columns: int) -> Figure:
     """Plot every function on a range; see ``KernelActivation.plot``."""
+    if not is_range(span):
+        raise ArgumentError("span", span, "two finite numbers, the lower one first")
     low, high = span
-    if not low < high:
-        raise ArgumentError("span", span, "two numbers, the lower one first")
     if columns < 1:
         raise ArgumentError("columns", columns, "1 or more")
     try:
@@ -223,8 +248,10 @@ class KernelActivation(SuggestsArguments, nn.Module):
             standard deviations, as in the authors' code; ``"zeros"``: such centers, and
             coefficients of 0; or an elementwise function or its name, which is fitted by least
             squares with evenly spaced centers, one of them at 0.
-        linear_term: Add a line :math:`\theta_i a + \nu_i`; implied by ``"relu"`` and ``"identity"``
-            with ``green="abs"``.
+        linear_term: Add a line :math:`\theta_i a + \nu_i`. By default there is one where
+            ``"abs"``, ``"relu"`` and ``"cubic"`` need it to follow an initial function, and its
+            slopes beyond all centers: for all but ``"tanh"`` with ``"abs"`` and ``"cubic"``, and
+            ``"relu"`` with ``"relu"``.
         normalize: Normalize inputs over the batch, with learned gain and bias and with running
             statistics in evaluation, as in ``torch.nn.BatchNorm1d``.
         bandwidth: s of a Gaussian.
@@ -256,7 +283,7 @@ class KernelActivation(SuggestsArguments, nn.Module):
         green: str | Green = "abs",
         limits: tuple[float, float] = (-4.0, 4.0),
         init: Init = "random",
-        linear_term: bool = False,
+        linear_term: bool | None = None,
         normalize: bool = False,
         bandwidth: float = 1.0,
         *,
@@ -267,7 +294,8 @@ class KernelActivation(SuggestsArguments, nn.Module):
         super().__init__()
         for name, count in (("num_features", num_features), ("num_centers", num_centers)):
             check_integer(name, count)
-        linear_term = check_flag("linear_term", linear_term)
+        if linear_term is not None:
+            linear_term = check_flag("linear_term", linear_term)
         normalize = check_flag("normalize", normalize)
         green_function(green, bandwidth)  # raises an error for an invalid one
         self.limits = checked_range(limits, init)
@@ -278,7 +306,10 @@ class KernelActivation(SuggestsArguments, nn.Module):
         self.centers = nn.Parameter(torch.empty(shape, **options))
         self.coefficients = nn.Parameter(torch.empty(shape, **options))
         self.line: nn.Parameter | None = None
-        if linear_term or (green == "abs" and init in ("relu", "identity")):
+        if linear_term is None:
+            is_fitted = init not in ("random", "zeros") and green in RIDGES
+            linear_term = is_fitted and (green, init) not in WITHOUT_LINE
+        if linear_term:
             self.line = nn.Parameter(torch.empty(num_features, 2, **options))
         self.norm = nn.BatchNorm1d(num_features, **options) if normalize else None
         self.reset_parameters()
@@ -312,7 +343,9 @@ class KernelActivation(SuggestsArguments, nn.Module):
         Raises:
             ShapeError: If it does not preserve the shape.
             ArgumentError: If it is not finite on the range.
+            KindError: If the coefficients are parametrized or pruned by torch.
         """
+        compaction.check_parameter("coefficients", self.coefficients)
         chi, line = fitted(
             function, self.centers, green=self.green, bandwidth=self.bandwidth,
             limits=self.limits, has_line=self.line is not None,
@@ -448,6 +481,7 @@ class KernelActivation(SuggestsArguments, nn.Module):
 
         Raises:
             ArgumentError: If the tolerance is negative.
+            KindError: If centers or coefficients are parametrized or pruned by torch.
         """
         if not tolerance >= 0:
             raise ArgumentError("tolerance", tolerance, "0 or more")
@@ -460,14 +494,32 @@ class KernelActivation(SuggestsArguments, nn.Module):
         if change > allowed:
             self._set(*old)
             return 0.0
-        for parameter in (self.centers, self.coefficients):
-            parameter.grad = None
-            compaction.restart_moments(parameter)
+        self._restart()
         return change
 
     def _set(self, centers: Tensor, coefficients: Tensor) -> None:
+        compaction.check_parameter("centers", self.centers)
+        compaction.check_parameter("coefficients", self.coefficients)
         self.centers.data, self.coefficients.data = centers, coefficients
         self.num_centers = centers.shape[1]
+
+    def _restart(self) -> None:
+        """Forget gradients and their averages, which have the old number of centers."""
+        for parameter in (self.centers, self.coefficients):
+            parameter.grad = None
+            compaction.restart_moments(parameter)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *rest: Any, **options: Any
+    ) -> None:
+        """Load a state of any number of centers, as `compact` may have changed it."""
+        saved = state_dict.get(prefix + "centers")
+        is_other = isinstance(saved, Tensor) and saved.dim() == 2
+        if is_other and saved.shape[1] != self.num_centers:
+            shape = self.num_features, saved.shape[1]
+            self._set(self.centers.new_zeros(shape), self.coefficients.new_zeros(shape))
+            self._restart()
+        super()._load_from_state_dict(state_dict, prefix, *rest, **options)
 
     def to_piecewise_linear(self) -> PiecewiseLinear:
         """Return f as a function given by its corners, for export and plots.

@@ -15,7 +15,7 @@ from representer.checks import SuggestsArguments, check_integer
 from representer.errors import ArgumentError, KindError, MissingExtraError, ShapeError
 from representer.functional import green_function
 from representer.functional.activations import Green
-from representer.nn.activation.compaction import restart_moments, squared_norm
+from representer.nn.activation.compaction import check_parameter, restart_moments, squared_norm
 from representer.nn.activation.kernel_activation import INITIAL, checked_range, even_centers, solved
 from representer.nn.layer import check_dense, check_flag, leaf_of_fx
 from representer.ops.common import has_values, without_autocast
@@ -334,6 +334,9 @@ class KernelLinear(SuggestsArguments, nn.Module):
         return float((after - before).abs().max())
 
     def _regrid(self, centers: Tensor, coefficients: Tensor) -> None:
+        name = "values" if self.trains_values else "coefficients"
+        parameter = cast(nn.Parameter, getattr(self, name))
+        check_parameter(name, parameter)
         self.num_centers = centers.shape[1]
         learned: Any = self._parameters.get("centers")
         if learned is not None:
@@ -341,9 +344,8 @@ class KernelLinear(SuggestsArguments, nn.Module):
             restart_moments(learned)
         else:
             self.centers = centers
-        parameter = cast(nn.Parameter, self.coefficients)
         if self.trains_values:
-            parameter, coefficients = self.values, coefficients @ self._gram()
+            coefficients = coefficients @ self._gram()
             self.inverse = self._inverse()
         parameter.data, parameter.grad = coefficients, None
         restart_moments(parameter)
@@ -375,8 +377,10 @@ class KernelLinear(SuggestsArguments, nn.Module):
 
     def _set_coefficients(self, chi: Tensor) -> None:
         if self.trains_values:
+            check_parameter("values", self.values)
             self.values.copy_(chi @ self._gram().to(chi))
         else:
+            check_parameter("coefficients", self.coefficients)
             self.coefficients.copy_(chi)
 
     def _set_functions(self, chi: Tensor, lines: Tensor, adds: bool = False) -> None:

@@ -7,7 +7,7 @@ import copy
 import functools
 import inspect
 import warnings
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, Literal, TypeVar, cast
@@ -26,9 +26,11 @@ _Module = TypeVar("_Module", bound=nn.Module)
 ELEMENTWISE: tuple[type[nn.Module], ...] = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh,
     nn.Sigmoid, nn.LogSigmoid, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardswish,
-    nn.Hardsigmoid, nn.Tanhshrink,
+    nn.Hardsigmoid, nn.Tanhshrink, nn.Softshrink,
 )  # fmt: skip
 """Modules of torch that apply one continuous function elementwise."""
+OTHERS = (nn.PReLU, nn.RReLU, nn.Hardshrink, nn.Threshold)
+"""Activations of torch that stay: with weights, with noise, or with a jump."""
 _LIBRARIES = ("torch", "representer", "torch_geometric", "builtins")
 
 
@@ -54,16 +56,17 @@ def replace_activations(
             function, or each channel after a convolution. By default, all neurons of an activation
             share one function.
         green: g.
-        limits: The range on which the functions are fitted; beyond it they are extrapolated by g,
-            linearly for ``"abs"``.
+        limits: The range on which the functions are fitted; beyond it they start straight, and are
+            0 for ``"gaussian"``.
         **options: Other arguments of `KernelActivation`.
 
     Returns:
-        The module; with ``"abs"`` every activation has a linear term.
+        The module; but with ``"gaussian"`` every activation has a linear term.
 
     Warns:
-        UserWarning: If a module calls an activation as a function in a forward pass that cannot be
-            traced: it stays.
+        UserWarning: If an activation stays: one that a module calls as a function in a forward pass
+            that cannot be traced, or one of ``nn.PReLU``, ``nn.RReLU``, ``nn.Hardshrink`` and
+            ``nn.Threshold``.
 
     References:
         Marra et al., 2018, (1): a separate function for each neuron of any network.
@@ -75,6 +78,12 @@ def replace_activations(
             "replace.",
             stacklevel=2,
         )
+    if others := {type(m).__name__: m for m in module.modules() if isinstance(m, OTHERS)}:
+        warnings.warn(
+            f"{', '.join(others)} is not changed, since it has weights, noise or a jump. Put "
+            "another activation in its place first, such as nn.LeakyReLU().",
+            stacklevel=2,
+        )
     replaceable = [
         (owner, name, child)
         for owner in module.modules()
@@ -82,7 +91,6 @@ def replace_activations(
         if isinstance(child, (*ELEMENTWISE, CalledFunction))
     ]
     layouts = _layouts(module, {child for _, _, child in replaceable}, example_input)
-    options.setdefault("linear_term", green == "abs")
     like = next(module.parameters(), torch.empty(0))
     made: dict[nn.Module, KernelActivation] = {}
     for owner, name, child in replaceable:
@@ -128,19 +136,13 @@ def activation_groups(
         parameter
         for activation in module.modules()
         if isinstance(activation, KernelActivation)
-        for parameter in _shape_parameters(activation)
+        for name, parameter in activation.named_parameters()  # as parametrized, too
+        if not name.startswith("norm.")
     ]
     taken = {id(parameter) for parameter in parameters}
     rest = [parameter for parameter in module.parameters() if id(parameter) not in taken]
     group: dict[str, Any] = {"params": parameters, **options}
     return [{"params": rest}, group if lr is None else {**group, "lr": lr}]
-
-
-def _shape_parameters(activation: KernelActivation) -> Iterable[nn.Parameter]:
-    yield activation.centers
-    yield activation.coefficients
-    if activation.line is not None:
-        yield activation.line
 
 
 def _make_modules(module: nn.Module) -> list[str]:

@@ -259,7 +259,7 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
         limits: The range on which an initial function is fitted.
         init: The initial functions. ``"tanh"`` trains reliably; ``"zeros"`` is the authors' code,
             where training makes no progress for some hundred updates.
-        linear_term: Add a line to each function.
+        linear_term: Add a line to each function; by default where ``init`` needs it.
         bandwidth: s of a Gaussian.
         shared: Share one function between all units of a layer.
         normalize: Normalize over the batch. Without it, a state whose functions have steep tails,
@@ -304,7 +304,7 @@ class KBRN(HasKernel["Kernel"], SequenceLayer):
         green: str | Green = "abs",
         limits: tuple[float, float] = (-4.0, 4.0),
         init: Init = "tanh",
-        linear_term: bool = False,
+        linear_term: bool | None = None,
         bandwidth: float = 1.0,
         shared: bool = False,
         normalize: bool = True,
