@@ -28,6 +28,8 @@ CALLS = {  # sizes of a call whose arrays are all absent
     "string_backward": (
         structs.StringBackwardStruct, {"time": 1, "batch": 1, "units": 1, "chain": CHAIN},
     ),
+    "rkm_few": (structs.FewStruct, {"grad_output": 64}),
+    "string_few": (structs.FewStruct, {"grad_output": 64}),
     "scan_forward": (structs.ScanStruct, {"time": 1, "batch": 1, "units": 1}),
     "scan_backward": (structs.ScanStruct, {"time": 1, "batch": 1, "units": 1}),
     "string_gram": (structs.GramStruct, {"rows": 1, "columns": 1, "order": 1}),
@@ -85,6 +87,27 @@ def test_unknown_options_are_refused():
         pointers = [name for name, label in kind._fields_ if label is ctypes.c_void_p]
         given = dict.fromkeys(pointers, array.data_ptr()) | CALLS[operation][1] | option
         assert core.function(operation, torch.float32)(ctypes.byref(kind(**given))) == REFUSED
+
+
+def test_the_gradient_of_few_rows_refuses_calls_that_it_cannot_read():
+    array = torch.zeros(64)
+    for operation, kind in (
+        ("rkm", structs.ForwardStruct),
+        ("string", structs.StringForwardStruct),
+    ):
+        pointers = [name for name, label in kind._fields_ if label is ctypes.c_void_p]
+        sizes = CALLS[f"{operation}_forward"][1]
+        given = dict.fromkeys(pointers, array.data_ptr()) | {"norm": None, "hold": None}
+        given |= {"lengths": None, "mask": None}
+        given = {name: given.get(name) for name in pointers} | sizes
+        tape = ("gates", "cells") if operation == "rkm" else ("products", "states")
+        run = core.function(f"{operation}_few", torch.float32)
+        for name in ("lengths", "input_weight", *tape):
+            wrong = array.data_ptr() if name == "lengths" else None
+            for change, expected in ({name: wrong}, REFUSED), ({}, 0):
+                call = kind(**given | change)
+                few = structs.FewStruct(1, ctypes.addressof(call), array.data_ptr())
+                assert run(ctypes.byref(few)) == expected, name
 
 
 def test_counts_beyond_every_memory_are_no_memory():

@@ -126,6 +126,24 @@ struct RepresenterStringBackward {
     void* grad_decay;  // (B, H), or null
 };
 
+// The gradient of a call of few rows of rkm_scan or string_scan in one piece. Gradients that are null are not needed,
+// those of the results are 0 if they are null.
+struct RepresenterFew {
+    int32_t threads;
+    const void* call;                 // RepresenterForward or RepresenterStringForward with input_weight, as it ran
+    const void* grad_output;          // (T, B, H)
+    int64_t grad_time, grad_batch;    // strides of grad_output
+    const void* grad_h;               // (B, H)
+    const void* grad_c;               // (B, H) or (B, S, H)
+    void* grad_x;                     // (T, B, I)
+    void* grad_h0;                    // (B, H)
+    void* grad_c0;                    // as grad_c
+    void* grad_input;                 // of input_weight
+    void* grad_bias;
+    void* grad_weight;
+    void* grad_decay;                 // () or (H,)
+};
+
 struct RepresenterScan {
     int64_t time, batch, units;
     int32_t reverse, threads;

@@ -4,3 +4,4 @@
 #include "entry.hpp"
 
 REPRESENTER_ENTRIES(rkm_backward, RepresenterBackward, backward)
+REPRESENTER_ENTRIES(rkm_few, RepresenterFew, rkm_few)

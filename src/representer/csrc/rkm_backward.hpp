@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core.hpp"
+#include "few_products.hpp"
 #include "layer_norm.hpp"
 #include "parallel.hpp"
 #include "tile.hpp"
@@ -26,8 +27,8 @@ template <class Real> class Backward {
           g_row(args.norm ? rows * padded : 0) {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t j = 0; j < H; ++j) {
-                extra.at(r * padded)[j] = static_cast<const Real*>(p.grad_h)[(first + r) * H + j];
-                carried.at(r * padded)[j] = static_cast<const Real*>(p.grad_c)[(first + r) * H + j];
+                if (p.grad_h) extra.at(r * padded)[j] = static_cast<const Real*>(p.grad_h)[(first + r) * H + j];
+                if (p.grad_c) carried.at(r * padded)[j] = static_cast<const Real*>(p.grad_c)[(first + r) * H + j];
             }
     }
 
@@ -237,7 +238,7 @@ template <class Real> class Backward {
 
 template <class Real, int N> void backward_of(const RepresenterBackward& p) {
     constexpr int V = Lanes<Real>::n;
-    const int64_t K = p.cell.seen * p.units, groups = (p.units + N * V - 1) / (N * V);
+    const int64_t K = p.time > 1 ? p.cell.seen * p.units : 0, groups = (p.units + N * V - 1) / (N * V);
     Workspace<Real> panels(groups * N * V * K, false);
     if (K) pack_columns(static_cast<const Real*>(p.weight), K, p.units, N, panels.at(0), p.threads);
     use_large_pages(static_cast<Real*>(p.grad_z), p.time * p.batch * p.cell.gates * p.units);
@@ -254,6 +255,17 @@ template <class Real> int backward(const RepresenterBackward& p) {
         case 3: return backward_of<Real, 3>(p), 0;
         default: return backward_of<Real, 4>(p), 0;
     }
+}
+
+template <class Real> int rkm_few(const RepresenterFew& few) {
+    const RepresenterForward& p = *static_cast<const RepresenterForward*>(few.call);
+    const int64_t width = p.cell.gates * p.units, seen = p.cell.seen * p.units;
+    const Workspace<Real> dz(p.time * p.batch * width, false), spare(2 * p.batch * p.units, false);
+    RepresenterBackward b{};
+    read_few(b, p, few, dz.at(0), spare.at(0));
+    b.cell = p.cell, b.output = p.output, b.gates = p.gates, b.cells = p.cells, b.h0 = p.h0, b.gate_values = p.gate_values;
+    backward<Real>(b);
+    return gradients_of_few(p, few, dz.at(0), width, width - seen, seen, p.x_time, p.x_batch), OK;
 }
 
 }  // namespace REPRESENTER_ISA

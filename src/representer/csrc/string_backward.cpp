@@ -4,3 +4,4 @@
 #include "entry.hpp"
 
 REPRESENTER_ENTRIES(string_backward, RepresenterStringBackward, string_backward)
+REPRESENTER_ENTRIES(string_few, RepresenterFew, string_few)

@@ -4,6 +4,7 @@
 // Products with the whole sequence (gradients of weights and inputs) are left to the caller.
 #pragma once
 
+#include "few_products.hpp"
 #include "string_forward.hpp"
 
 namespace representer {
@@ -15,14 +16,14 @@ template <class Real, int ORDER> class StringBackward {
   public:
     StringBackward(const RepresenterStringBackward& args)
         : p(args), B(p.batch), H(p.units), padded(round_up(H, 16)), P(p.chain.products), S(p.chain.states),
-          n(ORDER ? ORDER : p.chain.order), sees(p.chain.decay == STATE_GATE), to_c(B * S * padded), to_h(B * padded),
+          n(ORDER ? ORDER : p.chain.order), sees(p.chain.decay == STATE_GATE && p.time > 1), to_c(B * S * padded), to_h(B * padded),
           of_decay(p.grad_decay ? B * padded : 0), fed(sees ? B * padded : 0),
           panels(sees ? round_up(H, 4 * V) * H : 0, false),
           bands(B, H, p.threads, BAND_BYTES / int64_t(sizeof(Real)) / S, sees) {
         if (sees) pack_columns(static_cast<const Real*>(p.weight), H, H, 4, panels.at(0), p.threads);
-        for (int64_t i = 0; i < B * S; ++i)
+        for (int64_t i = 0; p.grad_c && i < B * S; ++i)
             std::memcpy(to_c.at(i * padded), static_cast<const Real*>(p.grad_c) + i * H, H * sizeof(Real));
-        for (int64_t b = 0; b < B; ++b)
+        for (int64_t b = 0; p.grad_h && b < B; ++b)
             std::memcpy(to_h.at(b * padded), static_cast<const Real*>(p.grad_h) + b * H, H * sizeof(Real));
     }
 
@@ -178,6 +179,27 @@ template <class Real> int string_backward(const RepresenterStringBackward& p) {
         }
     StringBackward<Real, 0>(p).run();
     return 0;
+}
+
+template <class Real> int string_few(const RepresenterFew& few) {
+    const RepresenterStringForward& p = *static_cast<const RepresenterStringForward*>(few.call);
+    const int64_t H = p.units, rows = p.time * p.batch, width = p.chain.products * H, seen = p.chain.decay == STATE_GATE ? H : 0;
+    const Workspace<Real> dz(rows * width, false), spare((1 + p.chain.states) * p.batch * H, false);
+    const Workspace<Real> of_carry(p.carry ? rows * H : 0, false), of_decay(few.grad_decay ? p.batch * H : 0, false);
+    RepresenterStringBackward b{};
+    read_few(b, p, few, dz.at(0), spare.at(0));
+    b.chain = p.chain, b.products = p.products, b.states = p.states, b.decay = p.decay, b.carry = p.carry;
+    b.grad_carry = of_carry.at(0), b.grad_decay = of_decay.at(0);
+    string_backward<Real>(b);
+    gradients_of_few(p, few, dz.at(0), width, p.chain.order * H, seen, p.batch * p.features, p.features);
+    if (p.carry && few.grad_x)  // which is x
+        for (int64_t i = 0; i < rows * H; ++i) static_cast<Real*>(few.grad_x)[i] += of_carry.at(0)[i];
+    if (Real* to = static_cast<Real*>(few.grad_decay)) {
+        const int64_t step = p.chain.decay == ONE_DECAY ? 0 : 1;
+        std::memset(to, 0, (step ? H : 1) * sizeof(Real));
+        for (int64_t i = 0; i < p.batch * H; ++i) to[i % H * step] += of_decay.at(0)[i];
+    }
+    return OK;
 }
 
 }  // namespace REPRESENTER_ISA

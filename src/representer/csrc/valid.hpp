@@ -58,7 +58,7 @@ inline bool is_valid(const RepresenterBackward& p, const char*) {
     const RepresenterCell& cell = p.cell;
     return is_known(cell) && fit({p.time, p.batch, p.units, cell.gates}) && fit({p.units, cell.gates, p.units}) &&
            has({p.time, p.batch, p.units}, {p.grad_output, p.output, p.gates, p.cells, p.grad_z}) &&
-           has({p.batch, p.units}, {p.grad_h, p.grad_c, p.h0, p.c0, p.extra_h, p.grad_c0}) && has({cell.seen, p.units}, {p.weight}) &&
+           has({p.batch, p.units}, {p.h0, p.c0, p.extra_h, p.grad_c0}) && has({cell.seen, p.units}, {p.weight}) &&
            has({is_static(cell), p.units}, {p.gate_values}) && has({p.norm != nullptr, p.time, p.batch, p.units}, {p.fresh, p.grad_normed});
 }
 inline bool is_valid(const RepresenterStringForward& p, const char*) {
@@ -71,8 +71,17 @@ inline bool is_valid(const RepresenterStringForward& p, const char*) {
 inline bool is_valid(const RepresenterStringBackward& p, const char*) {
     const RepresenterChain& chain = p.chain;
     return is_known(chain) && p.time > 0 && p.units > 0 && fit({p.time, p.batch, p.units, int64_t(chain.states) + chain.products}) &&
-           fit({p.units, p.units}) && has({p.batch}, {p.grad_output, p.grad_h, p.grad_c, p.products, p.states, p.c0, p.grad_z, p.extra_h, p.grad_c0}) &&
+           fit({p.units, p.units}) && has({p.batch}, {p.grad_output, p.products, p.states, p.c0, p.grad_z, p.extra_h, p.grad_c0}) &&
            has({chain.decay < 2}, {p.decay}) && has({chain.decay == 3}, {p.weight}) && has({chain.highway, p.batch}, {p.carry, p.grad_carry});
+}
+inline bool is_valid(const RepresenterFew& few, const char* operation) {
+    if (!few.call || !few.grad_output) return false;
+    if (*operation == 's') {
+        const auto& p = *static_cast<const RepresenterStringForward*>(few.call);
+        return is_valid(p, operation) && !p.mask && !p.lengths && has({p.batch}, {p.input_weight, p.products, p.states});
+    }
+    const auto& p = *static_cast<const RepresenterForward*>(few.call);
+    return is_valid(p, operation) && !p.norm && !p.hold && !p.lengths && has({p.time, p.batch, p.units}, {p.input_weight, p.gates, p.cells});
 }
 inline bool is_valid(const RepresenterScan& p, const char*) {
     const int64_t factors = p.decay ? p.units : 1;

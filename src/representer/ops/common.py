@@ -67,15 +67,22 @@ def weight_gradient(
     """
     flat, inputs = dz.flatten(2).flatten(0, 1), inputs.flatten(0, 1)
     rows, outputs = flat.shape
-    if rows <= FEW_ROWS or transpose is None:
+    if transpose is None or (rows <= FEW_ROWS and multiply is torch.mm):
         product = flat.t() @ inputs
-    elif rows <= SHORT * outputs:
+    elif rows <= max(FEW_ROWS, SHORT * outputs):
         with full_width_products(dz.numel() * inputs.shape[1]):
             product = multiply(transpose(flat.contiguous()), inputs.contiguous())
     else:
         with full_width_products(dz.numel() * inputs.shape[1]):
             product = transpose(inputs.t() @ flat)
     return product.view(*dz.shape[2:], inputs.shape[1])
+
+
+def over_rows(rows: Tensor, multiply: Multiply) -> Tensor:
+    """Return the sum over the first axis; of few rows with the core one by one, as it does."""
+    if len(rows) > FEW_ROWS or multiply is torch.mm:
+        return rows.sum(0)
+    return multiply(rows.new_ones(1, len(rows)), rows.flatten(1)).view(rows.shape[1:])
 
 
 def real(x: Tensor, lengths: Tensor | None) -> Tensor:

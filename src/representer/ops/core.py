@@ -194,8 +194,8 @@ def pointer(tensor: Tensor | None) -> int | None:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product of two matrices; ``b`` and each row of ``a`` must be contiguous."""
-    shape = a.shape[0], b.shape[1]
+    """Return the product of two matrices; each row of ``a`` must be contiguous."""
+    shape, b = (a.shape[0], b.shape[1]), b.contiguous()
     c = a.new_empty(shape) if len(b) else a.new_zeros(shape)  # the core adds up nothing then
     arguments = ProductStruct(
         *c.shape, len(b), threads(), pointer(a), pointer(b), pointer(c), a.stride(0)

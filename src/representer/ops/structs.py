@@ -57,6 +57,11 @@ StringBackwardStruct = _struct(
     " p:grad_carry p:extra_h p:grad_c0 p:grad_decay",
     ("chain", ChainStruct),
 )
+FewStruct = _struct(
+    "FewStruct",
+    "i:threads p:call p:grad_output l:grad_time l:grad_batch p:grad_h p:grad_c p:grad_x p:grad_h0"
+    " p:grad_c0 p:grad_input p:grad_bias p:grad_weight p:grad_decay",
+)
 ScanStruct = _struct(
     "ScanStruct",
     "l:time l:batch l:units i:reverse i:threads i:decay p:u p:f p:c0 p:lengths p:states p:final"

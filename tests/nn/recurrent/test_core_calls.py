@@ -137,6 +137,8 @@ def test_an_input_that_escaped_from_a_transform_is_read():
     escaped: list[Tensor] = []
     torch.func.grad(lambda x: escaped.append(1 * x) or x.sum())(x.detach())
     assert torch.equal(layer(escaped[0])[0], layer(x)[0])
+    with torch.no_grad():
+        assert torch.equal(layer(escaped[0])[0], layer(x)[0])
 
 
 def test_weights_that_change_after_the_call_are_noticed():

@@ -12,7 +12,7 @@ their gradients are ``(T, B, 2, H)``, which is the output of both, and states ``
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -22,13 +22,15 @@ from torch._C._functorch import (  # pyright: ignore
 )
 
 from representer.nn.recurrent.states import RecurrentState, StringMassState, StringState
-from representer.ops import core
+from representer.ops import core, structs
+from representer.ops.common import FEW_ROWS
 from representer.ops.rkm_scan import is_plain, is_ready, short_backend
 
 if TYPE_CHECKING:
     from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 CoreSteps = tuple[tuple[Any, Any], ...]  # a Step and its operands for each direction
+ALL, FEW = 1, 2  # what a call keeps for its gradient: tensors of the ops, or of a few rows
 SUPPORTED = (RecurrentState, StringState, StringMassState)  # states of layers with such steps
 
 
@@ -65,16 +67,18 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
         return None
     if directions == 2 and not steps[0][0].runs_both(steps[0][1], x, h0[:2]):
         return None
-    weights = tuple(tensor for _, operands in steps for tensor in operands)
+    weights = _weights(steps)
     is_graded = torch.is_grad_enabled() and torch._C._any_requires_grad(x, *fields, *weights)
-    must_fuse = backend == "cpp" and (is_graded or x.dim() == 3)
-    if must_fuse and not all(step.is_fused(operands) for step, operands in steps):
-        return None
+    if backend == "cpp" and (is_graded or x.dim() == 3):
+        for step, operands in steps:
+            if not step.is_fused(operands):
+                return None
     if is_graded:
-        plan = steps, h0, c0, cls, len(fields), backend, directions
-        output, *new = _Call.apply(plan, x, *fields, *weights)  # type: ignore[misc]
+        keep = FEW if backend == "cpp" and _is_few(steps, x) else ALL
+        plan = steps, h0, c0, cls, len(fields), backend, directions, keep
+        output, *new = _apply(plan, x, *fields, *weights)
     else:
-        output, h, c, _ = _run(backend, steps, x, h0, c0, directions, keep=False)
+        output, h, c, _ = _run(backend, steps, x, h0, c0, directions)
         new = (h, c) if cls is RecurrentState else (h, *_parted(c, len(cls._fields) - 1))
     return output, cls._make(new)
 
@@ -95,29 +99,43 @@ def layer_call(
     steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, backend: str = "triton"
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run all directions of a layer, two if `is_joint` is True: states are ``(D, B, H)``."""
-    weights, directions = tuple(tensor for _, operands in steps for tensor in operands), len(steps)
+    weights, directions = _weights(steps), len(steps)
     if torch.is_grad_enabled() and torch._C._any_requires_grad(x, h0, c0, *weights):
-        plan = steps, h0, c0, RecurrentState, 2, backend, directions
-        return _Call.apply(plan, x, h0, c0, *weights)  # type: ignore[return-value]
-    return _run(backend, steps, x, h0, c0, directions, keep=False)[:3]
+        plan = steps, h0, c0, RecurrentState, 2, backend, directions, ALL
+        return _apply(plan, x, h0, c0, *weights)
+    return _run(backend, steps, x, h0, c0, directions)[:3]
+
+
+def _weights(steps: CoreSteps) -> tuple[Tensor | None, ...]:
+    if len(steps) == 1:  # half a microsecond, as in what follows
+        return steps[0][1]
+    return tuple(tensor for _, operands in steps for tensor in operands)
+
+
+def _is_few(steps: CoreSteps, x: Tensor) -> bool:
+    """Return True if the core computes all gradients of a layer in one call."""
+    if not 0 < x.shape[:-1].numel() <= FEW_ROWS:
+        return False
+    return all(step.is_bare(operands) for step, operands in steps)
 
 
 def _run(
-    backend: str, steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, directions: int, *,
-    keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:  # fmt: skip
+    backend: str, steps: CoreSteps, x: Tensor, h0: Tensor, c0: Tensor, directions: int,
+    keep: int = 0,
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor | None]]:  # fmt: skip
     """Run all layers, and return the output, h, c, and what each layer keeps for its gradient.
 
     ``h0`` is ``(L·D, B, H)`` and ``c0`` the same or ``(L, B, S, H)``.
     """
     layers, batch, units = h0.shape
-    h, c, kept = torch.empty_like(h0), torch.empty_like(c0), []
+    h, c = torch.empty_like(h0), torch.empty_like(c0)
+    kept: list[Tensor | None] = []
     if backend != "cpp":
         output = x[None] if x.dim() == 2 else x
         for k in range(0, layers, directions):
             step, operands = _joint(steps[k : k + directions])
             states = [_of_layer(state, k, directions) for state in (h0, c0, h, c)]
-            inputs, results = output, step.run(operands, output, states, keep, backend)
+            inputs, results = output, step.run(operands, output, states, bool(keep), backend)
             output, *last = results[:3]
             for state, result in zip(states[2:], last, strict=True):
                 if result is not state:  # a kernel made it elsewhere
@@ -128,6 +146,7 @@ def _run(
     of_h = batch * units * h.element_size()  # bytes of a layer
     of_c = of_h * (c.numel() // h.numel()) if layers * of_h else 0
     address = [tensor.data_ptr() for tensor in (h0, c0, h, c)]
+    first = x
     for step, operands in steps:
         x = x if step.takes(x) else x.contiguous()
         output = x.new_empty(*x.shape[:-1], units)
@@ -137,13 +156,18 @@ def _run(
         s.threads = core.threads() if batch > 1 else 1
         s.h0, s.c0, s.h, s.c = address
         s.out = output.data_ptr()
-        if keep:
+        if keep == FEW:
+            tape = x.new_empty(s.time * batch * step.tape * units)
+            step.read_tape(s, tape)
+            kept += [None if x is first else x, output if s.time > 1 else None, tape]
+        elif keep:
             kept += [x, output, *step.keep(s, operands, x)]
         operation = step.operation + "_forward"
         if status := core.function(operation, x.dtype)(ctypes.byref(s)):
             raise core.failure(operation, status)
         x = output
-        address = [a + b for a, b in zip(address, (of_h, of_c) * 2, strict=True)]
+        if layers > 1:
+            address = [a + b for a, b in zip(address, (of_h, of_c) * 2, strict=True)]
     return x, h, c, kept
 
 
@@ -162,34 +186,33 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, plan: Any, x: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        steps, h0, c0, cls, ctx.fields, ctx.backend, ctx.directions = plan
-        output, h, c, kept = _run(ctx.backend, steps, x, h0, c0, ctx.directions, keep=True)
+        steps, h0, c0, cls, ctx.fields, ctx.backend, ctx.directions, ctx.keep = plan
+        output, h, c, kept = _run(ctx.backend, steps, x, h0, c0, ctx.directions, ctx.keep)
         ctx.steps, ctx.inputs = steps, 1 + len(tensors)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, *tensors, h0, c0, *kept)
+        ctx.is_whole = cls is RecurrentState and ctx.fields  # h0 and c0 are inputs
+        ctx.save_for_backward(x, *tensors, *(() if ctx.is_whole else (h0, c0)), *kept)
         return (output, h, *((c,) if cls is RecurrentState else _parted(c, len(cls._fields) - 1)))
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor | None) -> tuple[Any, ...]:
         needs, saved, end = ctx.needs_input_grad[1:], ctx.saved_tensors, ctx.inputs
-        inputs, (h0, c0), kept = saved[:end], saved[end : end + 2], saved[end + 2 :]
+        inputs, rest = saved[:end], saved[end:]
+        (h0, c0), kept = (saved[1:3], rest) if ctx.is_whole else (rest[:2], rest[2:])
+        plan = ctx.steps, ctx.directions, ctx.fields
         are_readable = (g is None or _is_readable(g, ctx.backend) for g in grad)
         if torch.is_grad_enabled() or not all(are_readable):
-            plan = ctx.steps, ctx.directions, ctx.fields
             return (None, *_by_operators(*plan, inputs, h0, c0, needs, grad))
+        if ctx.keep == FEW:
+            return (None, *_few_gradients(*plan, inputs, h0, c0, kept, needs, grad))
         to_output, to_h, *to_parts = grad
         if to_output is not None and to_output.dim() == 2:
             to_output = to_output[None]
         # without a state, h0 and c0 are zeros
         zeros = torch.zeros_like if ctx.fields else lambda x: x
         to_h = zeros(h0) if to_h is None else to_h.contiguous()
-        if all(grad is None for grad in to_parts):
-            to_c = zeros(c0)
-        elif c0.dim() == 3:
-            to_c = to_parts[0].contiguous()  # type: ignore[union-attr]
-        else:
-            shape = len(h0), c0.shape[2] // len(to_parts), *h0.shape[1:]
-            to_c = _joined([h0.new_zeros(shape) if g is None else g for g in to_parts])
+        to_c = _to_c(to_parts, c0)
+        to_c = zeros(c0) if to_c is None else to_c
         of_states, of_weights, directions = [], [], ctx.directions
         needs_state = any(needs[1 : 1 + ctx.fields])
         for k in reversed(range(0, len(ctx.steps), directions)):
@@ -224,6 +247,71 @@ class _Call(torch.autograd.Function):
             of_state = [h, *((c,) if c.dim() == 3 else _parted(c, ctx.fields - 1))]
         of_x = None if to_output is None else to_output.view(inputs[0].shape)
         return (None, of_x if needs[0] else None, *of_state, *of_weights)
+
+
+# without the lookups of Function.apply: the arguments are bare tensors
+_apply = cast(Any, super(torch.autograd.Function, _Call)).apply
+
+
+def _few_gradients(
+    steps: CoreSteps, directions: int, fields: int, inputs: Any, h0: Tensor, c0: Tensor, kept: Any,
+    needs: tuple[bool, ...], grad: tuple[Tensor | None, ...],
+) -> list[Tensor | None]:  # fmt: skip
+    """Return the gradients of a call of few rows, of which calls of torch would take the time."""
+    to_output, to_h, *to_parts = grad
+    to_h, to_c = None if to_h is None else to_h.contiguous(), _to_c(to_parts, c0)
+    of_h, of_c = map(torch.empty_like, (h0, c0)) if any(needs[1 : 1 + fields]) else (None, None)
+    of_weights: list[Tensor | None] = []
+    of_x, end, (batch, units) = None, len(inputs), h0.shape[1:]
+    for k in reversed(range(len(steps))):
+        step, operands = steps[k]
+        first, (x, output, tape) = end - len(operands), kept[3 * k : 3 * k + 3]
+        x = inputs[0] if x is None else x
+        s = step.struct(type(operands)._make(inputs[first:end]))
+        s.time, s.batch = 1 if x.dim() == 2 else x.shape[0], batch
+        step.read(s, x)
+        step.read_tape(s, tape)
+        s.h0, s.c0 = _address(h0, k), _address(c0, k)
+        s.h, s.c, s.out = s.h0, s.c0, s.h0 if output is None else output.data_ptr()  # h, c: unread
+        if to_output is None:
+            to_output = x.new_zeros(*x.shape[:-1], units)
+        elif to_output.stride(-1) != 1:
+            to_output = to_output.contiguous()
+        of_x = x.new_empty(x.shape) if k or needs[0] else None
+        few = structs.FewStruct(
+            core.threads() if batch > 1 else 1, ctypes.addressof(s), to_output.data_ptr(),
+            to_output.stride(0), to_output.stride(-2), _address(to_h, k), _address(to_c, k),
+            _address(of_x, 0), _address(of_h, k), _address(of_c, k),
+        )  # fmt: skip
+        pairs = zip(inputs[first:end], needs[first:end], strict=True)
+        of_step = [torch.empty_like(x) if is_needed else None for x, is_needed in pairs]
+        for name, tensor in zip(step.few, of_step, strict=False):
+            if tensor is not None:
+                setattr(few, name, tensor.data_ptr())
+        core.call(step.operation + "_few", x.dtype, few)
+        to_output, end = of_x, first
+        of_weights[:0] = of_step
+    of_state: list[Tensor | None] = [None] * fields
+    if of_h is not None and of_c is not None:
+        of_state = [of_h, *((of_c,) if of_c.dim() == 3 else _parted(of_c, fields - 1))]
+    return [of_x, *of_state, *of_weights]
+
+
+def _address(states: Tensor | None, k: int) -> int | None:
+    """Return the address of the state of a layer."""
+    if states is None:
+        return None
+    return states.data_ptr() + (k * states.stride(0) * states.element_size() if k else 0)
+
+
+def _to_c(parts: list[Tensor | None], c0: Tensor) -> Tensor | None:
+    """Return the gradient of c and the masses as the core reads it; None for zeros."""
+    if all(grad is None for grad in parts):
+        return None
+    if c0.dim() == 3:
+        return parts[0].contiguous()  # type: ignore[union-attr]
+    shape = len(c0), c0.shape[2] // len(parts), c0.shape[1], c0.shape[3]
+    return _joined([c0.new_zeros(shape) if g is None else g for g in parts])
 
 
 def _is_readable(grad: Tensor, backend: str) -> bool:

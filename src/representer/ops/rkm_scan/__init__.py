@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import _C, Tensor, nn
-from torch._C._functorch import maybe_current_level  # pyright: ignore
+from torch._C._functorch import (  # pyright: ignore
+    is_functorch_wrapped_tensor,
+    maybe_current_level,
+)
 
 from representer import functional
 from representer.functional.rkm import EPS, Cell
@@ -79,7 +82,9 @@ def cpp_backward(
     )  # fmt: skip
     if p.weight is not None and needs_h0:
         seen = dz[-1 if p.reverse else 0].flatten(1)[:, -len(p.weight) * units :]
-        to_h = to_h.addmm_(seen, p.weight.flatten(0, 1))
+        weight_XH = p.weight.flatten(0, 1)
+        few = time * batch <= FEW_ROWS  # as rkm_few adds them up
+        to_h = to_h.add_(core.product(seen, weight_XH)) if few else to_h.addmm_(seen, weight_XH)
     candidate = gates.new_empty(0) if g_fresh is None else gates[:, :, 0]
     del gates  # frees them if they were recomputed
     return {"h0": to_h, "c0": to_c} | finish(
@@ -183,6 +188,7 @@ def is_plain(x: Tensor, backend: str = "cpp") -> bool:
         and x.dtype in _DTYPES[backend]
         and not OP.backends[backend].unavailable_reason(x.device.type, None)
         and not x.is_neg()
+        and not is_functorch_wrapped_tensor(x)  # which escaped from a transform
         and allows(backend)
         and not _C._is_any_autocast_enabled()
         # the short path calls no operator that these could see, differentiate, batch or trace
@@ -208,6 +214,7 @@ def is_ready(tensor: Any, shape: tuple[int, ...], like: Tensor) -> bool:
         and (tensor.is_cpu if like.is_cpu else tensor.device == like.device)
         and tensor.is_contiguous()
         and not tensor.is_neg()
+        and not is_functorch_wrapped_tensor(tensor)
     )
 
 
@@ -228,17 +235,16 @@ class Step:
 
     op, operation, carries = OP, "rkm", False
     kept = 5  # tensors of a call that its gradient reads
+    few = "grad_input", "grad_bias", "grad_weight"  # fields of gradients of the first operands
 
     def __init__(self, cell: Cell, units: int) -> None:
         self.cell = cell
         self.gates, self.seen, self.units = len(cell.gates), len(cell.recurrent_gates), units
         self.needs_static = "static" in (cell.input_gate, cell.forget_gate)
         self.is_known = (self.gates, self.seen) in KNOWN
+        self.tape = self.gates + 1  # values of a unit that the gradient of few rows reads
         self.template = structs.ForwardStruct(
             core.cell_struct(cell), 1, 0, units, 0, False, 1, epsilon=EPS
-        )
-        self.backward_template = structs.BackwardStruct(
-            core.cell_struct(cell), 1, 0, units, epsilon=EPS
         )
 
     def fits(self, features: int, like: Tensor, operands: StepOperands) -> bool:
@@ -300,6 +306,18 @@ class Step:
             struct.fresh = fresh.data_ptr()
         return gates, cells, fresh
 
+    def is_bare(self, operands: StepOperands) -> bool:
+        """Return True if the core computes all gradients of a call of few rows itself."""
+        return operands.norm is None and (
+            operands.static is None or not operands.static.requires_grad
+        )
+
+    def read_tape(self, struct: Any, tape: Tensor) -> None:
+        """Set where a call of few rows writes what its gradient reads."""
+        struct.gates = tape.data_ptr()
+        rows = struct.time * struct.batch
+        struct.cells = struct.gates + rows * self.gates * self.units * tape.element_size()
+
     def gradients(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
         grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...], backend: str = "cpp",
@@ -311,9 +329,6 @@ class Step:
         state and each operand.
         """
         output, gates, cells, fresh = kept
-        is_bare = operands.norm is None and not needs[5]
-        if backend == "cpp" and is_bare and 0 < output.shape[0] * output.shape[1] <= FEW_ROWS:
-            return self._few_gradients(operands, x, h0, c0, kept, grad, needs)
         p, none = self._full(operands, x, h0, c0, operands.bias), (None,) * 3
         requested = [name for name, of in (("z", needs[0]), ("static", needs[5])) if of]
         results = Results(output, *none[:2], gates, cells, fresh)  # type: ignore[arg-type]
@@ -329,46 +344,6 @@ class Step:
         bias = None if operands.bias is None else by_name["bias"].flatten()[-len(operands.bias) :]
         rest = by_name.get("static"), by_name.get("norm"), None, None
         return by_name.get("z"), by_name["h0"], by_name["c0"], of_input, bias, of_weight, *rest
-
-    def _few_gradients(
-        self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
-        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...],
-    ) -> tuple[Tensor | None, ...]:  # fmt: skip
-        """Return what `gradients` does for few rows, of which the calls of torch take the time.
-
-        No operand has to be checked or copied: `fits` did, and the core wrote the others.
-        """
-        input_weight, bias, weight, static, *_ = operands
-        (output, gates, cells, _), (upstream, grad_h, grad_c) = kept, grad
-        (time, batch, _), seen = output.shape, self.seen * self.units
-        rows = time * batch
-        upstream = upstream if upstream.stride(2) == 1 else upstream.contiguous()
-        dz, to_h, to_c = torch.empty_like(gates), torch.empty_like(h0), torch.empty_like(c0)
-        s = structs.BackwardStruct.from_buffer_copy(self.backward_template)
-        s.time, s.batch, s.threads = time, batch, core.threads() if batch > 1 else 1
-        s.grad_time, s.grad_batch, _ = upstream.stride()
-        s.grad_output, s.grad_h = upstream.data_ptr(), grad_h.data_ptr()
-        s.grad_c, s.out, s.gates = grad_c.data_ptr(), output.data_ptr(), gates.data_ptr()
-        s.cells, s.h0, s.c0 = cells.data_ptr(), h0.data_ptr(), c0.data_ptr()
-        s.grad_z, s.extra_h, s.grad_c0 = dz.data_ptr(), to_h.data_ptr(), to_c.data_ptr()
-        if static is not None:
-            s.gate_values = static.data_ptr()
-        flat, of_weight, of_bias, of_x = dz.view(rows, -1), None, None, None
-        if weight is None:
-            core.call("rkm_backward", gates.dtype, s)
-        else:
-            s.weight = weight.data_ptr()
-            core.call("rkm_backward", gates.dtype, s)
-            before = h0 if time == 1 else torch.cat((h0[None], output[:-1])).view(rows, -1)
-            of_weight = flat[:, -seen:].t().mm(before)
-            if needs[1]:
-                to_h.addmm_(flat[:batch, -seen:], weight)
-        of_input = flat.t().mm(x.reshape(rows, -1))
-        if bias is not None:
-            of_bias = (flat if rows == 1 else flat.sum(0, keepdim=True))[0, -bias.shape[0] :]
-        if needs[0]:
-            of_x = core.product(flat, input_weight).view(x.shape)
-        return of_x, to_h, to_c, of_input, of_bias, of_weight, None, None, None, None
 
     def scan(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, reverse: bool = False

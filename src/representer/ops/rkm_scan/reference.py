@@ -27,6 +27,7 @@ from representer.ops.common import (
     full_width_products,
     input_gradient,
     input_products,
+    over_rows,
     over_steps,
     previous,
     real,
@@ -249,7 +250,7 @@ def finish(
         if p.input_weight is not None:
             results["input_weight"] = weight_gradient(dz, real(p.z, p.lengths), transpose, multiply)
         if p.bias is not None:
-            results["bias"] = dz.flatten(0, 1).sum(0)
+            results["bias"] = over_rows(dz.flatten(0, 1), multiply)
         if p.weight is not None:
             h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
             if p.weight.dim() == 4:

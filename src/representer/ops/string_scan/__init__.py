@@ -57,7 +57,8 @@ def cpp_backward(
         grad_decay=d_decay,
     )  # fmt: skip
     if p.weight is not None:
-        of_first = dz[-1 if p.reverse else 0, :, p.chain.order] @ p.weight
+        first, few = dz[-1 if p.reverse else 0, :, p.chain.order], time * batch <= FEW_ROWS
+        of_first = core.product(first, p.weight) if few else first @ p.weight  # as string_few
         to_h += of_first if p.mask is None else p.mask * of_first
     return {"h0": to_h, "c0": to_c} | finish(
         p, kept, dz, d_carry, d_decay, "x" in requested, core.product, core.transpose
@@ -154,6 +155,7 @@ class Step:
 
     op, operation = OP, "string"
     kept = 4  # tensors of a call that its gradient reads
+    few = "grad_input", "grad_bias", "grad_decay", "grad_weight"  # fields of gradients, by operand
 
     def __init__(self, chain: StringChain, units: int, is_learned: bool) -> None:
         self.chain, self.units, self.products = chain, units, len(chain.products)
@@ -161,7 +163,7 @@ class Step:
         decay = None if chain.is_gated else torch.empty(self.of_decay)
         struct = core.chain_struct(chain, decay)
         self.template = structs.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
-        self.backward_template = structs.StringBackwardStruct(struct, 1, 0, units)
+        self.tape = self.products + chain.states  # values of a unit that its gradient reads
 
     def fits(self, features: int, like: Tensor, operands: StepOperands) -> bool:
         """Return True if a kernel may read these operands; nothing else protects its memory."""
@@ -217,13 +219,21 @@ class Step:
         struct.products, struct.states = products.data_ptr(), states.data_ptr()
         return products, states
 
+    def is_bare(self, operands: StepOperands) -> bool:
+        """Return True: the core computes all gradients of a call of few rows itself."""
+        return True
+
+    def read_tape(self, struct: Any, tape: Tensor) -> None:
+        """Set where a call of few rows writes what its gradient reads."""
+        struct.products = tape.data_ptr()
+        rows = struct.time * struct.batch
+        struct.states = struct.products + rows * self.products * self.units * tape.element_size()
+
     def gradients(
         self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
         grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...], backend: str = "cpp",
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return the gradients of x, h0, c0 and the operands; see the twin in ``rkm_scan``."""
-        if backend == "cpp" and 0 < len(x) * x.shape[1] <= FEW_ROWS:
-            return self._few_gradients(operands, x, h0, c0, kept, grad, needs)
         output, products, states = kept
         results = Results(output, None, None, products, states)  # type: ignore[arg-type]
         upstream = Results(*grad, None, None)  # type: ignore[arg-type]
@@ -235,43 +245,6 @@ class Step:
             of("x"), of("h0"), of("c0"), by_name["input_weight"].flatten(0, 1),
             None if bias is None else bias.flatten(), of("decay"), of("weight"),
         )  # fmt: skip
-
-    def _few_gradients(
-        self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor, kept: tuple[Tensor, ...],
-        grad: tuple[Tensor, Tensor, Tensor], needs: tuple[bool, ...],
-    ) -> tuple[Tensor | None, ...]:  # fmt: skip
-        """Return what `gradients` does for few rows; see the twin in ``rkm_scan``."""
-        input_weight, bias, decay, weight = operands
-        (output, products, states), (upstream, grad_h, grad_c) = kept, grad
-        (time, batch, units), order = output.shape, self.chain.order
-        upstream = upstream if upstream.stride(2) == 1 else upstream.contiguous()
-        dz, to_h, to_c = (torch.empty_like(tensor) for tensor in (products, h0, c0))
-        of_decay = None if decay is None else torch.empty_like(h0)
-        s = structs.StringBackwardStruct.from_buffer_copy(self.backward_template)
-        s.time, s.batch, s.threads = time, batch, core.threads()
-        s.grad_output, s.grad_time, s.grad_batch = upstream.data_ptr(), *upstream.stride()[:2]
-        s.grad_h, s.grad_c, s.c0 = grad_h.data_ptr(), grad_c.data_ptr(), c0.data_ptr()
-        s.products, s.states = products.data_ptr(), states.data_ptr()
-        s.grad_z, s.extra_h, s.grad_c0 = dz.data_ptr(), to_h.data_ptr(), to_c.data_ptr()
-        s.decay, s.weight, s.grad_decay = map(core.pointer, (decay, weight, of_decay))
-        of_carry = torch.empty_like(output) if self.carries else None
-        x = x.contiguous() if self.carries else x
-        if of_carry is not None:
-            s.carry, s.grad_carry = x.data_ptr(), of_carry.data_ptr()
-        core.call("string_backward", dz.dtype, s)
-        flat, of_weight = dz.view(time * batch, -1), None
-        if weight is not None:
-            before = h0 if time == 1 else torch.cat((h0[None], output[:-1])).flatten(0, 1)
-            of_gate = flat[:, order * units : (order + 1) * units]
-            of_weight = of_gate.t() @ before
-            to_h += of_gate[:batch] @ weight
-        of_x = core.product(flat, input_weight).view(x.shape) if needs[0] else None
-        if of_x is not None and of_carry is not None:
-            of_x += of_carry
-        of_bias = None if bias is None else dz[:, :, order:].sum((0, 1)).flatten()
-        of_decay = None if of_decay is None else of_decay.sum_to_size(self.of_decay)
-        of_input = flat.t() @ x.reshape(time * batch, -1)
-        return of_x, to_h, to_c, of_input, of_bias, of_decay, of_weight
 
     def scan(self, operands: StepOperands, x: Tensor, h0: Tensor, c0: Tensor) -> tuple[Tensor, ...]:
         """Run the operator on the operands of a call."""

@@ -23,6 +23,7 @@ from representer.ops.common import (
     Transpose,
     input_gradient,
     input_products,
+    over_rows,
     previous,
     real,
     transpose,
@@ -345,7 +346,7 @@ def finish(
     if p.input_weight is not None:
         results["input_weight"] = weight_gradient(dz, real(p.x, p.lengths), transpose, multiply)
         if p.bias is not None:
-            results["bias"] = dz[:, :, -len(p.bias) :].sum((0, 1))
+            results["bias"] = over_rows(dz[:, :, -len(p.bias) :].flatten(0, 1), multiply)
     if needs_x:
         weight = p.input_weight
         results["x"] = dz if weight is None else input_gradient(dz, weight, multiply)
@@ -358,5 +359,6 @@ def finish(
         d_first = dz[:, :, order : order + 1]
         results["weight"] = weight_gradient(d_first, fed, transpose, multiply)[0]
     if p.decay is not None and d_decay is not None:
-        results["decay"] = d_decay.sum_to_size(p.decay.shape)
+        of_units = over_rows(d_decay, multiply)
+        results["decay"] = of_units.sum_to_size(p.decay.shape)
     return results if p.carry is None or d_carry is None else results | {"carry": d_carry}
