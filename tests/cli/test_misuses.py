@@ -371,6 +371,58 @@ def test_letters_of_nucleotides_and_amino_acids_are_sequences(cell, task, tmp_pa
     assert task_of_data(path) == task
 
 
+WALK = [f"{k // 8},{k % 8},{k * k % 7}.5,{'ab'[k // 8 % 2]}" for k in range(24)]
+TABLES = {
+    "smiles": ("compound,y", ["CCO,1", "CC(=O)O,2", "c1ccccc1,3", "[Na+].[Cl-],4"], "molecule"),
+    "names of letters": ("name,y", ["NO,1", "SOS,2", "C1,3", "B2,3", "B(1),4"], "text"),
+    "grades": ("grade,y", ["B-,1", "C+,2", "C,3", ",4"], "text"),
+    "steps": ("id,time,value,label", WALK, "series"),
+    "steps, label by content": ("id,time,value,state", WALK, "series"),
+    "tweets": ("id,date,comment,likes", [f"{k},2024,a b {k},{k}" for k in range(9)], "text"),
+    "columns": (
+        ",".join([*(f"v{k}" for k in range(9)), "class"]),
+        ["1,2,3,4,5,6,,8,9,a"],
+        "series",
+    ),
+    "columns without a header": (
+        "1,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8",
+        ["2,1,2,3,4,5,6,7,8"],
+        "series",
+    ),
+    "features": ("age,income,label", ["20,1000,a", "30,2000,b"], "text"),
+    "events": ("customer,when,event,churn", ["a,1,login,no", "a,2,buy,no"], "sequence"),
+    "texts of events": ("event,label", ["a talk in town,x", "music,y"], "text"),
+}
+JSON = {
+    '{"series": [1, 2.5, null], "label": "a"}': "series",
+    '{"values": [[1, 2], [3, 4]], "label": "a"}': "series",
+    '{"events": ["login", "buy"], "label": "a"}': "sequence",
+    '{"title": "a film", "tags": ["good", "long"]}': "text",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_task_follows_from_the_first_rows_of_a_table(name, tmp_path):
+    head, rows, task = TABLES[name]
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join([head, *rows, ""]))
+    assert task_of_data(path) == task
+
+
+@pytest.mark.parametrize("row", JSON)
+def test_the_task_follows_from_the_first_objects(row, tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text(3 * f"{row}\n")
+    assert task_of_data(path) == JSON[row]
+
+
+def test_a_table_of_numbers_is_not_taken_for_texts(run, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("age,income,label\n" + "20,1000,a\n30,2000,b\n" * 20)
+    outcome = run("fit", path, "--out", tmp_path / "run")
+    assert "there are numbers only in 'age', 'income'. Name it if it is a text" in outcome.error
+
+
 PEPTIDES = [
     "SIINFEKL", "GILGFVFTL", "NLVPMVATV", "ELAGIGILTV", "KTWGQYWQV", "RMFPNAPYL", "LLWNGPMAV",
     "YLQPRTFLL", "CLGGLLTMV", "KIFGSLAFL", "SLYNTVATL", "AVFDRKSDAK",

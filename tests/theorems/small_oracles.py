@@ -1,4 +1,4 @@
-"""What the theorems of several papers need, written out without the library."""
+"""Functions of the theorems of several papers, written out without the library."""
 
 from __future__ import annotations
 

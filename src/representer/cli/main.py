@@ -263,7 +263,9 @@ def _options(command: str) -> dict[str, set[str]]:
 def task_of_data(path: Path) -> str:
     """Return the task of a file or folder, by its name and its first rows; "text" if in doubt."""
     from representer.data.graphs.reading import is_bracketed, tu_folders
-    from representer.data.sequences import ROWS, is_of_letters
+    from representer.data.molecules.table import are_smiles
+    from representer.data.sequences import ROWS, are_sequences
+    from representer.data.series import are_series
     from representer.data.tables import files as formats
     from representer.data.tables.reading import kind_of, named_table, read_blocks, table_format
 
@@ -285,9 +287,15 @@ def task_of_data(path: Path) -> str:
     except (RepresenterError, OSError):
         return "text"  # its reader says what is wrong
     guess = _of_columns({name.lower() for name in block.columns})
-    cells = zip(*block.rows[:ROWS], strict=True)
-    are_sequences = guess == "text" and any(map(is_of_letters, cells, block.columns))
-    return "sequence" if are_sequences else guess
+    rows = block.rows[:ROWS]
+    cells = [*zip(*rows, strict=True)]
+    if guess != "text" or not rows:
+        return guess
+    if any(map(are_smiles, cells)):
+        return "molecule"
+    if any(map(are_sequences, cells, block.columns)):
+        return "sequence"
+    return "series" if are_series(block.columns, rows) else guess
 
 
 def _of_columns(names: set[str]) -> str:

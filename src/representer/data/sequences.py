@@ -17,6 +17,7 @@ from representer.data.tables.columns import (
     LABEL_NAMES,
     ambiguous,
     data_columns,
+    hold_numbers,
     is_other,
     label_role,
     likely_labels,
@@ -33,7 +34,8 @@ from representer.data.tables.reading import physical_lines
 from representer.errors import DataError
 
 _OF_LETTERS = {"sequence", "sequences", "seq", "dna", "rna", "protein", "peptide", "peptides"}
-_NAMES = _OF_LETTERS | {"events", "tokens", "event", "token"}
+_EVENTS = {"events", "tokens", "event", "token"}
+_NAMES = _OF_LETTERS | _EVENTS
 _BASES, _AMINO_ACIDS = {*"ACGTUNacgtun"}, {*"ACDEFGHIKLMNPQRSTVWY"}
 _CODES = _BASES | _AMINO_ACIDS | {*"BXZ*-"}
 _ORDER = re.compile(r"(time(stamp)?s?|t|step|order|position|rank|date(time)?)(_.*)?")
@@ -116,6 +118,17 @@ def read_sequence_file(
         fix = "Name their column, or the key in headers, with --label, or add them."
         raise DataError(problem, file=path, line=result.lines[missing[0]], fix=fix)
     return result
+
+
+def are_sequences(cells: Sequence[object], name: str) -> bool:
+    """Return True for letters, and in a column such as ``event`` for lists and single words."""
+    written = [cell for cell in cells if isinstance(cell, list) or text_of(cell).strip()]
+    if plain(name) in _NAMES and any(isinstance(cell, list) for cell in written):
+        return True
+    are_words = written and not any(" " in text_of(cell).strip() for cell in written)
+    if plain(name) in _EVENTS and are_words and not hold_numbers(written):
+        return True
+    return is_of_letters(cells, name)
 
 
 def is_of_letters(cells: Iterable[object], name: str = "") -> bool:
@@ -236,7 +249,7 @@ def _of_table(
         (cells,) = free
     is_row_each = of_id is None or (ids is None and len(set(names)) == len(names))
     others = [index for index in columns if index not in (of_id, cells)]
-    if needs_label and labels is None and is_row_each and grid.header and others:
+    if needs_label and labels is None and is_row_each and others:
         others = likely_labels(grid, [i for i in others if not is_other(grid, i)] or others)
         if len(others) > 1:
             raise ambiguous(grid, others, "label", source, "several columns could be it")
@@ -248,7 +261,8 @@ def _of_table(
         if role(order, "order", set()) is not None:
             problem = f"--order {order} sorts the tokens of a sequence; here a row is a sequence"
             raise DataError(problem, file=path, fix="Leave out --order, or name --id COLUMN.")
-        if of_id is None and 2 * len({text_of(row[cells]) for row in grid.rows}) < len(grid.rows):
+        written = {text_of(row[cells]) for row in grid.rows if not isinstance(row[cells], list)}
+        if of_id is None and written and 2 * len(written) < len(grid.rows):
             grid.notes.append(
                 "Each row is read as a sequence, and most are equal to others; if a row is a "
                 "token, name the column of its sequence with --id."

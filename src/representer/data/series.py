@@ -16,7 +16,10 @@ from representer.checks import is_missing
 from representer.data.tables import Grid, read_grid
 from representer.data.tables.columns import (
     LABEL_NAMES,
+    OTHER_NAMES,
+    TEXT_NAMES,
     data_columns,
+    hold_numbers,
     label_role,
     name_of,
     number_of,
@@ -100,6 +103,31 @@ def read_series_file(
         fix = "Name their column with --label, or add them."
         raise DataError(problem, file=path, line=line, fix=fix)
     return file
+
+
+def are_series(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
+    """Return True if the first rows of a table hold series, by their content and its names.
+
+    Their cells are lists of numbers in a column such as ``series``; or all columns are numbers but
+    for labels, with the time of each step and the repeated name of its series; or 8 columns of
+    numbers or more have one name, numbered, or numbers as names.
+    """
+    names = [plain(name) for name in columns]
+    cells = dict(zip(names, zip(*rows, strict=True), strict=True))
+    lists = [cell for name in _LISTS for cell in cells.get(name, ()) if isinstance(cell, list)]
+    if any(isinstance(cell[0], int | float | list) for cell in lists if cell):
+        return True
+    times, of_series = {name for name in names if _TIME.fullmatch(name)}, IDS & cells.keys()
+    apart = times | of_series | LABEL_NAMES | OTHER_NAMES
+    values = [name for name in names if name not in apart and hold_numbers(cells[name])]
+    others = cells.keys() - apart - {*values}
+    if not values or others & TEXT_NAMES:
+        return False
+    ids = [{*map(text_of, cells[name])} for name in of_series]
+    if times and any(len(distinct) < len(rows) for distinct in ids):  # of several steps
+        return all(len({*map(text_of, cells[name])}) <= len(ids[0]) for name in others)
+    stems = {"" if number_of(name) is not None else name.rstrip("0123456789") for name in values}
+    return len(values) >= 8 and len(stems) == 1 and len(others) <= 1
 
 
 def _read_ts(path: Path) -> SeriesFile:

@@ -85,8 +85,10 @@ def made(columns: str, row: Callable[[int], list[object]], count: int = 20) -> G
     (reviews("review", "label", "text"), 1, 2), (reviews("x", "y", "z"), None, 0),
     (reviews("review", "label", "body"), 1, r"'review', 'body'.*text=\"review\""),
     (made("x y", lambda i: [f"question {i}", f"answers {i}"]), None, "equally long"),
-    (made("x y", lambda i: [f"{i:08d}", f"{i:06d}"]), None, "equally long"),
-    (made("x y", lambda i: [f"{i:08d}", f"{i:05d}"]), None, 0),
+    (made("x y", lambda i: [f"a{i:07d}", f"b{i:05d}"]), None, "equally long"),
+    (made("x y", lambda i: [f"a{i:07d}", f"b{i:04d}"]), None, 0),
+    (made("x y", lambda i: [f"{i:08d}", f"a{i:05d}"]), None, 1),
+    (made("x y", lambda i: [f"{i:08d}", f"{i / 7}"]), None, "numbers only in 'x', 'y'"),
     (made("x y", lambda i: [f"bad {i}", ["very positive", "negative"][i % 2]], 10), None, 0),
 ])  # fmt: skip
 def test_the_text_has_a_common_name_or_is_the_longest(table, count, found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from os import PathLike
@@ -43,12 +43,34 @@ from representer.errors import ArgumentError, DataError, MissingExtraError
 # Selection of the columns of molecules and values, by name or by their content.
 
 _SAMPLE, _LONG = 30, 4  # cells, characters
+_SMILES = re.compile(
+    r"(?:\[[^][]+\]|Br|Cl|[BCNOPSFIbcnops])(?:\[[^][]+\]|Br|Cl|[BCNOPSFIbcnops]|[-=#$:/\\.()%\d])*"
+    r"(?<![-=#$:/\\.(%])"
+)
+_BRACKETS = re.compile(r"\[[^][]+\]")
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
 
 
 def is_smiles_name(name: str) -> bool:
     """Return True if a column of this name may hold molecules."""
     return plain(name) in SMILES_NAMES or "smiles" in plain(name)
+
+
+def are_smiles(cells: Iterable[object]) -> bool:
+    """Return True if cells are written as SMILES, a quarter of them with branches or rings.
+
+    Names and codes of these letters have neither, or a number of a ring once.
+    """
+    written = [text for cell in cells if not isinstance(cell, list) and (text := value(cell))]
+    if not written or not all(map(_SMILES.fullmatch, written)):
+        return False
+    bare = [_BRACKETS.sub("C", text) for text in written]
+    if any(text.count("(") != text.count(")") for text in bare):
+        return False
+    if any(text.count(digit) % 2 for text in bare if "%" not in text for digit in "0123456789"):
+        return False
+    branched = [text for text in written if any(sign in text for sign in "(=#1[")]
+    return 4 * len(branched) >= len(written)
 
 
 def smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, list[str]]:

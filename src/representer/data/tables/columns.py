@@ -35,6 +35,12 @@ def text_of(cell: object) -> str:
     return cell if isinstance(cell, str) else str(cell)
 
 
+def hold_numbers(cells: Iterable[object]) -> bool:
+    """Return True if there are numbers and nothing else, but for empty cells."""
+    written = [cell for cell in cells if cell is not None and cell is not MISSING and cell != ""]
+    return bool(written) and all(number_of(cell) is not None for cell in written)
+
+
 def name_of(cell: object) -> str:
     """Return a cell as a name: without whitespace around it, its accents composed.
 
@@ -310,6 +316,12 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
     free = [i for i in free if not is_other(grid, i)] or free
     if not free:
         raise ambiguous(grid, [], "text", source, "no column is left for the text")
+    texts = [i for i in free if not hold_numbers(row[i] for row in grid.rows)]
+    if not texts:
+        names = listing([grid.columns[i] for i in free])
+        fix = f'Name it if it is a text: text="{grid.columns[free[0]]}".'
+        raise DataError(f"there are numbers only in {names}", file=source, fix=fix)
+    free = texts
     if label is None:
         free = [i for i in free if not _looks_like_classes(grid, i)] or free
     lengths = {i: _mean_length(grid, i) for i in free}
