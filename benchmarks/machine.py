@@ -18,7 +18,7 @@ SETTINGS = (
     core.VARIABLE, "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS",
 )  # fmt: skip
 ELSEWHERE = {  # options whose values are places of this machine
-    "--data": "DIR", "--splits": "DIR", "--vectors": "FILE", "--aeon": "PYTHON",
+    "--data": "DIR", "--runs": "DIR", "--splits": "DIR", "--vectors": "FILE", "--aeon": "PYTHON",
     "--pyriemann": "PYTHON", "--pysiglib": "PYTHON",
 }  # fmt: skip
 
