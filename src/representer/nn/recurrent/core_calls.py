@@ -69,12 +69,14 @@ def core_call(layer: SequenceLayer, x: Tensor, state: Any) -> tuple[Tensor, Any]
         return None
     weights = _weights(steps)
     is_graded = torch.is_grad_enabled() and torch._C._any_requires_grad(x, *fields, *weights)
+    keep = ALL
     if backend == "cpp" and (is_graded or x.dim() == 3):
+        keep = FEW if 0 < x.numel() <= FEW_ROWS * x.shape[-1] else ALL
         for step, operands in steps:
             if not step.is_fused(operands):
                 return None
+            keep = keep if step.is_bare(operands) else ALL
     if is_graded:
-        keep = FEW if backend == "cpp" and _is_few(steps, x) else ALL
         plan = steps, h0, c0, cls, len(fields), backend, directions, keep
         output, *new = _apply(plan, x, *fields, *weights)
     else:
@@ -110,13 +112,6 @@ def _weights(steps: CoreSteps) -> tuple[Tensor | None, ...]:
     if len(steps) == 1:  # half a microsecond, as in what follows
         return steps[0][1]
     return tuple(tensor for _, operands in steps for tensor in operands)
-
-
-def _is_few(steps: CoreSteps, x: Tensor) -> bool:
-    """Return True if the core computes all gradients of a layer in one call."""
-    if not 0 < x.shape[:-1].numel() <= FEW_ROWS:
-        return False
-    return all(step.is_bare(operands) for step, operands in steps)
 
 
 def _run(
@@ -200,8 +195,8 @@ class _Call(torch.autograd.Function):
         inputs, rest = saved[:end], saved[end:]
         (h0, c0), kept = (saved[1:3], rest) if ctx.is_whole else (rest[:2], rest[2:])
         plan = ctx.steps, ctx.directions, ctx.fields
-        are_readable = (g is None or _is_readable(g, ctx.backend) for g in grad)
-        if torch.is_grad_enabled() or not all(are_readable):
+        are_readable = [_is_readable(g, ctx.backend) for g in grad if g is not None]
+        if torch.is_grad_enabled() or False in are_readable:
             return (None, *_by_operators(*plan, inputs, h0, c0, needs, grad))
         if ctx.keep == FEW:
             return (None, *_few_gradients(*plan, inputs, h0, c0, kept, needs, grad))
@@ -267,7 +262,7 @@ def _few_gradients(
         step, operands = steps[k]
         first, (x, output, tape) = end - len(operands), kept[3 * k : 3 * k + 3]
         x = inputs[0] if x is None else x
-        s = step.struct(type(operands)._make(inputs[first:end]))
+        s = step.struct(inputs[first:end])
         s.time, s.batch = 1 if x.dim() == 2 else x.shape[0], batch
         step.read(s, x)
         step.read_tape(s, tape)
@@ -283,10 +278,10 @@ def _few_gradients(
             to_output.stride(0), to_output.stride(-2), _address(to_h, k), _address(to_c, k),
             _address(of_x, 0), _address(of_h, k), _address(of_c, k),
         )  # fmt: skip
-        pairs = zip(inputs[first:end], needs[first:end], strict=True)
-        of_step = [torch.empty_like(x) if is_needed else None for x, is_needed in pairs]
-        for name, tensor in zip(step.few, of_step, strict=False):
-            if tensor is not None:
+        of_step: list[Tensor | None] = [None] * len(operands)
+        for i, name in enumerate(step.few):
+            if needs[first + i]:
+                of_step[i] = tensor = torch.empty_like(inputs[first + i])
                 setattr(few, name, tensor.data_ptr())
         core.call(step.operation + "_few", x.dtype, few)
         to_output, end = of_x, first

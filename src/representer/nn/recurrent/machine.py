@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from weakref import WeakKeyDictionary
 
 import torch
@@ -338,9 +338,8 @@ def _step_operands(layer: RecurrentKernelMachine, k: int) -> StepOperands | None
     if layer.forget_bias and bias is not None:
         full = layer.full_bias(k)
         bias = None if full is None else full.flatten()
-    norm, static = (
-        cast(Any, layer._modules[name + suffix]) for name in ("cell_norm", "static_gates")
-    )
+    modules: dict[str, Any] = layer._modules
+    norm, static = modules["cell_norm" + suffix], modules["static_gates" + suffix]
     input_weight = weight(layer, "weight_ih" + suffix)
     return StepOperands(
         input_weight, bias, weight(layer, "weight_hh" + suffix),

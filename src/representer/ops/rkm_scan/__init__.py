@@ -266,7 +266,7 @@ class Step:
         """Return an upper bound of the entries of the packed weights."""
         return self.gates * padded(self.units) * (1 + operands.input_weight.shape[1] + self.units)
 
-    def struct(self, operands: StepOperands) -> Any:
+    def struct(self, operands: Sequence[Any]) -> Any:
         """Return the arguments of a step without input, output and state."""
         input_weight, bias, weight, static, norm, *_ = operands
         s = structs.ForwardStruct.from_buffer_copy(self.template)

@@ -184,7 +184,7 @@ class Step:
         outputs, features = operands.input_weight.shape
         return padded(outputs) * features + padded(self.units) * self.units
 
-    def struct(self, operands: StepOperands) -> Any:
+    def struct(self, operands: Sequence[Any]) -> Any:
         """Return the arguments of a step without input, output and state."""
         input_weight, bias, decay, weight = operands
         s = structs.StringForwardStruct.from_buffer_copy(self.template)
