@@ -391,6 +391,7 @@ TABLES = {
     ),
     "features": ("age,income,label", ["20,1000,a", "30,2000,b"], "text"),
     "events": ("customer,when,event,churn", ["a,1,login,no", "a,2,buy,no"], "sequence"),
+    "notes of events": ("event,notes,label", ["login,he was slow today,x", "buy,no,y"], "text"),
     "texts of events": ("event,label", ["a talk in town,x", "music,y"], "text"),
 }
 JSON = {
@@ -420,7 +421,10 @@ def test_a_table_of_numbers_is_not_taken_for_texts(run, tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("age,income,label\n" + "20,1000,a\n30,2000,b\n" * 20)
     outcome = run("fit", path, "--out", tmp_path / "run")
-    assert "there are numbers only in 'age', 'income'. Name it if it is a text" in outcome.error
+    assert (
+        "there are numbers only in 'age', 'income', not texts; numbers in time are series. Name"
+        in outcome.error
+    )
 
 
 PEPTIDES = [

@@ -288,12 +288,11 @@ def task_of_data(path: Path) -> str:
         return "text"  # its reader says what is wrong
     guess = _of_columns({name.lower() for name in block.columns})
     rows = block.rows[:ROWS]
-    cells = [*zip(*rows, strict=True)]
     if guess != "text" or not rows:
         return guess
-    if any(map(are_smiles, cells)):
+    if any(map(are_smiles, zip(*rows, strict=True))):
         return "molecule"
-    if any(map(are_sequences, cells, block.columns)):
+    if are_sequences(block.columns, rows):
         return "sequence"
     return "series" if are_series(block.columns, rows) else guess
 

@@ -120,15 +120,20 @@ def read_sequence_file(
     return result
 
 
-def are_sequences(cells: Sequence[object], name: str) -> bool:
-    """Return True for letters, and in a column such as ``event`` for lists and single words."""
-    written = [cell for cell in cells if isinstance(cell, list) or text_of(cell).strip()]
-    if plain(name) in _NAMES and any(isinstance(cell, list) for cell in written):
+def are_sequences(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
+    """Return True if the first rows of a table hold sequences, by their content and its names.
+
+    One column is of letters; or one that is called ``event`` or the like has lists or, where no
+    cell is a text of three words, names.
+    """
+    cells = dict(zip(map(plain, columns), zip(*rows, strict=True), strict=True))
+    lists = [cell for name in _NAMES for cell in cells.get(name, ()) if isinstance(cell, list)]
+    if lists or any(is_of_letters(column, name) for name, column in cells.items()):
         return True
-    are_words = written and not any(" " in text_of(cell).strip() for cell in written)
-    if plain(name) in _EVENTS and are_words and not hold_numbers(written):
-        return True
-    return is_of_letters(cells, name)
+    events = [cells[name] for name in _EVENTS & cells.keys()]
+    has_texts = any(len(text_of(cell).split()) > 2 for row in rows for cell in row)
+    has_spaces = any(" " in text_of(cell).strip() for column in events for cell in column)
+    return not (has_texts or has_spaces) and any(not hold_numbers(column) for column in events)
 
 
 def is_of_letters(cells: Iterable[object], name: str = "") -> bool:

@@ -93,6 +93,19 @@ def test_inferred_properties_are_reported(path):
     assert read(path, REVIEWS, text="text", label="label").notes == []
 
 
+def test_labels_that_join_others_are_noted(tmp_path):
+    path = tmp_path / "t.tsv"
+
+    def notes(*labels: str) -> list[str]:
+        rows = "".join(f"film {k}\t{label}\n" for k, label in enumerate(labels))
+        return read(path, f"text\tlabel\n{rows}").notes
+
+    note = "The class 'a;b' joins others; --multilabel predicts each label."
+    assert note in notes("a;b", "a", "b", "c;d")
+    for labels in (("c;d", "a"), ("1,5", "1", "5")):
+        assert not any("joins" in text for text in notes(*labels))
+
+
 def test_json_labels_are_plain_values(tmp_path):
     path = tmp_path / "a.jsonl"
     content = "".join(

@@ -319,8 +319,9 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
     texts = [i for i in free if not hold_numbers(row[i] for row in grid.rows)]
     if not texts:
         names = listing([grid.columns[i] for i in free])
-        fix = f'Name it if it is a text: text="{grid.columns[free[0]]}".'
-        raise DataError(f"there are numbers only in {names}", file=source, fix=fix)
+        fix = f'Name it if it is a text: text="{grid.columns[free[0]]}". '
+        problem = f"there are numbers only in {names}, not texts; numbers in time are series"
+        raise DataError(problem, file=source, fix=fix)
     free = texts
     if label is None:
         free = [i for i in free if not _looks_like_classes(grid, i)] or free

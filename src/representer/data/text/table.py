@@ -27,6 +27,7 @@ from representer.data.tables.columns import (
     group_names,
     guess_label,
     guess_text,
+    hold_numbers,
     ignored_split,
     name_of,
     requested,
@@ -172,6 +173,8 @@ class Selection:
         elif multilabel and len(labels) == 1 and separator is None:
             separator = _separator_in([row[labels[0]] for row in grid.rows])
             notes += [f"Labels are separated by {separator!r}."] if separator else []
+        elif require_label and len(labels) == 1:
+            notes += _joined_note([row[labels[0]] for row in grid.rows])
         of_labels = multilabel, separator
         return cls(grid.columns, texts, labels, notes, require_label, groups, *of_labels)
 
@@ -304,6 +307,17 @@ def _separator_in(cells: Sequence[Any]) -> str | None:
     """Return what stands between the labels of some cells, None if nothing does."""
     texts = [cell for cell in cells if isinstance(cell, str) and _listed(cell) is None]
     return next((mark for mark in _MARKS if any(mark in text for text in texts)), None)
+
+
+def _joined_note(cells: Sequence[Any]) -> list[str]:
+    """Return a note if a cell joins labels that other cells have alone."""
+    classes = dict.fromkeys(cell.strip() for cell in cells if isinstance(cell, str))
+    for name in classes:
+        for mark in _MARKS:
+            parts = [*map(str.strip, name.split(mark))]
+            if len(parts) > 1 and {*parts} <= classes.keys() and not hold_numbers(parts):  # as 1,5
+                return [f"The class {name!r:.60} joins others; --multilabel predicts each label."]
+    return []
 
 
 def _cell(value: object, source: str, line: int, column: str, *, is_text: bool = False) -> str:
