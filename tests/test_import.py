@@ -109,6 +109,12 @@ def test_what_answers_over_http_does_not_load_torch_which_the_process_of_the_mod
     assert interpret(loaded) == "set()\n"
 
 
+def test_a_prediction_does_not_wait_for_the_measures_of_scikit_learn():
+    loaded = "import sys, representer.tasks.text, representer.estimators.text\n"
+    loaded += "print({'sklearn.metrics', 'sklearn.gaussian_process'} & {*sys.modules})"
+    assert interpret(loaded) == "set()\n"
+
+
 def test_the_package_is_the_command_when_run_as_a_module():
     result = subprocess.run(
         [sys.executable, "-m", "representer", "--version"], capture_output=True, text=True

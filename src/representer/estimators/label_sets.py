@@ -11,7 +11,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from sklearn.metrics import f1_score
 from torch import Tensor
 
 from representer.errors import DataError
@@ -139,6 +138,8 @@ def mean_of(values: Any, weights: NDArray[np.float64] | None) -> float:
 
 def f1_scores(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
     """Return the F1 of all labels together, ``micro_f1``, and the mean of all, ``macro_f1``."""
+    from sklearn.metrics import f1_score  # as long to import as some predictions take
+
     score: Any = f1_score  # its type hints lack numbers for a division by 0
     return {
         f"{name}_f1": float(score(truth, predicted, average=name, zero_division=0.0))

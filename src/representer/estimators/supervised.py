@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
@@ -670,6 +669,8 @@ class Regressor(RegressorMixin, SupervisedEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the known numbers, the mean over the targets that have some."""
+        from sklearn.metrics import r2_score
+
         check_is_fitted(self)
         truth, predicted = self.target_.encode(as_sequence(y)), self.predict(X)
         targets.require_same_length(predicted, truth)

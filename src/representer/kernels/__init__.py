@@ -10,7 +10,6 @@ from representer.checks import installed
 from representer.kernels.composition import Activated, Cosine, Embedded, Power, Product, Scaled, Sum
 from representer.kernels.convolution_kernel import ConvolutionKernel
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
-from representer.kernels.gaussian_process import GaussianProcessKernel
 from representer.kernels.gram import GramTransformer, Nystroem, gram
 from representer.kernels.kernel import Kernel
 from representer.kernels.kmer_kernel import KmerKernel
@@ -32,6 +31,7 @@ from representer.kernels.walk_kernels import DeepGraphKernel, RandomWalkKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 if TYPE_CHECKING:
+    from representer.kernels.gaussian_process import GaussianProcessKernel
     from representer.kernels.gpytorch_kernel import GPyTorchKernel
 
     KERNELS: dict[str, Callable[[], Kernel]]
@@ -104,6 +104,10 @@ def _examples() -> dict[str, Callable[[], Kernel]]:
 def __getattr__(name: str) -> Any:
     if name == "KERNELS":  # on first access, since the packages of other kernels import this one
         return _examples()
+    if name == "GaussianProcessKernel":  # which imports a tenth of a second of scikit-learn
+        from representer.kernels.gaussian_process import GaussianProcessKernel
+
+        return GaussianProcessKernel
     if name == "GPyTorchKernel":  # which needs gpytorch
         from representer.kernels.gpytorch_kernel import GPyTorchKernel
 
