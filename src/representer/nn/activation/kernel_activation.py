@@ -46,8 +46,10 @@ FIT_POINTS = 401
 
 def is_range(limits: Any) -> bool:
     """Return whether these are two finite numbers, the lower one first."""
-    is_pair = isinstance(limits, Collection) and len(limits) == 2 and all(map(is_number, limits))
-    return bool(is_pair and -math.inf < limits[0] < limits[1] < math.inf)
+    if not isinstance(limits, Collection) or len(limits) != 2 or not all(map(is_number, limits)):
+        return False
+    low, high = limits
+    return bool(-math.inf < low < high < math.inf)
 
 
 def checked_range(limits: tuple[float, float], init: Any) -> tuple[float, float]:
@@ -514,8 +516,7 @@ class KernelActivation(SuggestsArguments, nn.Module):
     ) -> None:
         """Load a state of any number of centers, as `compact` may have changed it."""
         saved = state_dict.get(prefix + "centers")
-        is_other = isinstance(saved, Tensor) and saved.dim() == 2
-        if is_other and saved.shape[1] != self.num_centers:
+        if isinstance(saved, Tensor) and saved.dim() == 2 and saved.shape[1] != self.num_centers:
             shape = self.num_features, saved.shape[1]
             self._set(self.centers.new_zeros(shape), self.coefficients.new_zeros(shape))
             self._restart()
