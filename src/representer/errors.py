@@ -78,6 +78,11 @@ def show(text: str) -> None:
     print(printable(text, keep="\n"))
 
 
+def plural(noun: str) -> str:
+    """Return the plural of a noun: graphs, series."""
+    return noun if noun.endswith("s") else noun + "s"
+
+
 def say(line: str) -> None:
     """Print a line on stderr; a closed stderr is ignored."""
     print_line(line, sys.stderr)

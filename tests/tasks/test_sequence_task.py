@@ -75,6 +75,36 @@ def test_a_run_reads_series_step_by_step(tmp_path):
     assert [float(value) for value in rows[9][3:]] == pytest.approx(whole, abs=1e-6)
 
 
+def test_a_run_finds_the_channels_of_a_table_by_their_names(tmp_path, capsys):
+    rng, rows = np.random.default_rng(0), []
+    for k in range(24):
+        for t in range(12):
+            rows.append([f"s{k}", t, rng.normal() + 3 * (k % 2), 100 * rng.normal(), "ab"[k % 2]])
+    orders = {"data": [0, 1, 2, 3, 4], "other": [0, 1, 3, 2, 4]}
+    head = ["id", "time", "heat", "noise", "label"]
+    for name, order in orders.items():
+        lines = [",".join(str(row[i]) for i in order) for row in [head, *rows]]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    config = FLOW.declared.config(
+        data=str(tmp_path / "data.csv"), out=str(tmp_path / "run"), num_features=300, threads=1
+    )
+    FLOW.fit(config)
+    written = []
+    for name in orders:
+        output = tmp_path / f"{name}-predicted.csv"
+        FLOW.predict(tmp_path / "run", tmp_path / f"{name}.csv", output, SeriesReading())
+        written.append(output.read_text())
+    assert written[0] == written[1]
+    FLOW.predict(
+        tmp_path / "run", tmp_path / "other.csv", output, SeriesReading(), Streaming(stream=True)
+    )
+    assert output.read_text().splitlines()[-1].startswith("s23,11,b,")
+    model = SeriesClassifier.load(tmp_path / "run")
+    assert model.inputs_.names == ("heat", "noise")
+    FLOW.evaluate(tmp_path / "run", tmp_path / "other.csv", SeriesReading())
+    assert "24 series are those" in capsys.readouterr().err
+
+
 # Files beside that of the training: without labels, and of other formats.
 
 

@@ -22,7 +22,6 @@ from representer.data.tables.columns import (
     label_role,
     likely_labels,
     name_of,
-    number_of,
     plain,
     refuse_columns,
     requested,
@@ -31,6 +30,7 @@ from representer.data.tables.columns import (
 )
 from representer.data.tables.files import format_of, listing
 from representer.data.tables.reading import physical_lines
+from representer.data.tables.times import sorted_by_time
 from representer.errors import DataError
 
 _OF_LETTERS = {"sequence", "sequences", "seq", "dna", "rna", "protein", "peptide", "peptides"}
@@ -300,7 +300,7 @@ def _of_table(
             raise DataError(problem, file=path, line=line, fix="Give each sequence one label.")
         found_labels += labels_of_id
         if by is not None:
-            entry.sort(key=lambda k: _moment(grid.rows[k][by]))
+            entry[:] = sorted_by_time(entry, grid, by, str(path))
         sequences.append([name_of(grid.rows[k][cells]) for k in entry])
     lines = [grid.lines[entry[0]] for entry in rows.values()]
     table = Grid([grid.columns[of_id]], [[name] for name in rows], lines, [], True, False, [])
@@ -317,8 +317,3 @@ def _tokens(cell: Any) -> Tokens:
     text = text_of(cell).strip()
     parts = [item for item in _SEPARATORS.split(text) if item]
     return text if len(parts) <= 1 else parts
-
-
-def _moment(cell: Any) -> tuple[float, str]:
-    number = number_of(cell)
-    return (np.inf if number is None else number, text_of(cell))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from representer.data.tables.columns import (
 )
 from representer.data.tables.files import format_of, listing, read_arrays
 from representer.data.tables.reading import physical_lines
+from representer.data.tables.times import sorted_by_time
 from representer.errors import DataError
 
 IDS = {"id", "series", "series_id", "case", "case_id", "sample", "sample_id", "window", "recording"}
@@ -60,7 +61,7 @@ class SeriesFile:
 
 def read_series_file(
     path: str | Path, *, label: str | None = None, series: str | None = None,
-    time: str | None = None, require_labels: bool = True,
+    time: str | None = None, channels: Sequence[str] = (), require_labels: bool = True,
 ) -> SeriesFile:  # fmt: skip
     """Read series with their labels.
 
@@ -75,20 +76,21 @@ def read_series_file(
         series: Column with the name of the series, where there is a row for each step.
         time: Column of the times, by which the steps of a series are sorted; by default that with
             a common name, where there is a row for each step.
+        channels: Names of the channels to read, in this order, where the file has names; by default
+            all.
         require_labels: Raise an error for a series without a label.
     """
     path = Path(path)
     suffix = format_of(path)
     if suffix in ("ts", "npz"):
         refuse_columns(path, label=label, series=series, time=time)
-        read: Callable[[Path], SeriesFile] = _read_ts if suffix == "ts" else _read_npz
-        file = read(path)
+        file = _read_ts(path) if suffix == "ts" else _read_npz(path, channels)
     else:
         wanted = requested(label) + requested(series) + requested(time)
         grid = read_grid(path, wanted)
         if not grid.header and {*map(plain, map(text_of, grid.rows[0]))} & (LABEL_NAMES | IDS):
             grid = read_grid(path, wanted, header=True)  # whose other names may be numbers
-        file = _of_table(path, grid, label, series, time, needs_label=require_labels)
+        file = _of_table(path, grid, label, series, time, channels, needs_label=require_labels)
     if not file.series:
         raise DataError("holds no series", file=path)
     for item, line in zip(file.series, file.lines, strict=True):
@@ -173,12 +175,26 @@ def _number(cell: Any, path: Path, line: int, column: str | None = None) -> floa
         return np.nan
     if (number := number_of(text)) is not None:
         return number
-    fix = "Write a number, or nothing where a value is missing; --label names another column."
+    fix = (
+        "Write a number, or nothing where a value is missing; --label names the column of the "
+        "labels, --series that of the names of series."
+    )
     problem = f"{text!r:.60} is not a number"
     raise DataError(problem, file=path, line=line, column=column, fix=fix)
 
 
-def _read_npz(path: Path) -> SeriesFile:
+def _chosen(names: Sequence[str], channels: Sequence[str], path: Path) -> list[int]:
+    """Return the places of the channels to read among the names of those of a file."""
+    is_plain = len(names) == len(channels) == 1 or len({*channels}) < len(channels)
+    if not channels or not names or is_plain:
+        return [*range(len(names))]
+    if absent := [name for name in channels if name not in names]:
+        problem = f"there is no channel {listing(absent)}; the channels are {listing(names)}"
+        raise DataError(problem, file=path, fix="Name the channels as in training.")
+    return [list(names).index(name) for name in channels]
+
+
+def _read_npz(path: Path, wanted: Sequence[str]) -> SeriesFile:
     arrays, others = read_arrays(path, ("X", "y", "lengths", "channels"))
     X = arrays.get("X")
     if X is None or X.ndim not in (2, 3) or X.dtype.kind not in "fiub":
@@ -199,13 +215,16 @@ def _read_npz(path: Path) -> SeriesFile:
     channels = [str(name) for name in arrays["channels"]] if "channels" in arrays else ()
     if len(channels) not in (0, X.shape[1]):
         raise DataError(f"{len(channels)} names of {X.shape[1]} channels", file=path)
+    if channels:
+        chosen = _chosen(channels, wanted, path)
+        X, channels = X[:, chosen], [channels[k] for k in chosen]
     series = [x[:, :n].astype(np.float64) for x, n in zip(X, lengths.tolist(), strict=True)]
     return SeriesFile(path, series, labels, range(1, len(X) + 1), channels)
 
 
 def _of_table(
-    path: Path, grid: Grid, label: str | None, series: str | None, time: str | None, *,
-    needs_label: bool,
+    path: Path, grid: Grid, label: str | None, series: str | None, time: str | None,
+    wanted: Sequence[str], *, needs_label: bool,
 ) -> SeriesFile:  # fmt: skip
     columns, source = data_columns(grid), str(path)
     role = partial(role_of, grid, columns, source)
@@ -215,12 +234,12 @@ def _of_table(
     if lists is not None and any(isinstance(row[lists], list) for row in grid.rows):
         return _of_lists(path, grid, lists, labels)
     ids = role(series, "series", IDS)
-    if ids is not None and series is None:
+    if ids is not None and not (series and wanted):
         names = [text_of(row[ids]) for row in grid.rows]
         if len(set(names)) == len(names):  # a row for each series, which has a name
             columns, ids = [i for i in columns if i != ids], None
     if ids is not None:
-        return _of_steps(path, grid, ids, labels, role(time, "time", set()))
+        return _of_steps(path, grid, ids, labels, role(time, "time", set()), wanted)
     if labels is None and not grid.header:
         labels = columns[0]  # as in the UCR archive
     steps = [i for i in columns if i != labels]
@@ -256,7 +275,9 @@ def _of_lists(path: Path, grid: Grid, column: int, labels: int | None) -> Series
     return SeriesFile(path, series, _labels(grid, labels), grid.lines, notes=grid.notes)
 
 
-def _of_steps(path: Path, grid: Grid, ids: int, labels: int | None, time: int | None) -> SeriesFile:
+def _of_steps(
+    path: Path, grid: Grid, ids: int, labels: int | None, time: int | None, wanted: Sequence[str]
+) -> SeriesFile:
     """Read a table with a row for each step; the rows of a series need not stand together."""
     rest = [i for i in data_columns(grid) if i not in (ids, labels)]
     if time is None:
@@ -264,6 +285,8 @@ def _of_steps(path: Path, grid: Grid, ids: int, labels: int | None, time: int | 
     channels = [i for i in rest if i != time]
     if not channels:
         raise DataError("the table has no column of values", file=path)
+    names_of = [grid.columns[i] for i in channels]
+    channels = [channels[k] for k in _chosen(names_of, wanted, path)]
     rows: dict[str, list[int]] = {}
     for k, row in enumerate(grid.rows):
         if not (name := name_of(row[ids])):
@@ -279,7 +302,7 @@ def _of_steps(path: Path, grid: Grid, ids: int, labels: int | None, time: int | 
             raise DataError(problem, file=path, line=line, fix=fix)
         result += classes
         if time is not None:
-            rows_of.sort(key=lambda k: _moment(grid.rows[k][time]))
+            rows_of[:] = sorted_by_time(rows_of, grid, time, str(path))
         table = [[_number(grid.rows[k][i], path, grid.lines[k], grid.columns[i]) for k in rows_of]
                  for i in channels]  # fmt: skip
         series.append(np.array(table))
@@ -290,9 +313,3 @@ def _of_steps(path: Path, grid: Grid, ids: int, labels: int | None, time: int | 
         path, series, result, lines, rows_of, names, table,
         None if labels is None else grid.columns[labels], grid.notes,
     )  # fmt: skip
-
-
-def _moment(cell: Any) -> tuple[float, str]:
-    """Return a time as a key of sorting: a number, or a text such as a date."""
-    number = number_of(cell)
-    return (np.inf if number is None else number, text_of(cell))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from representer.errors import ArgumentError, DataError, KindError
+from representer.errors import ArgumentError, DataError, KindError, plural
 from representer.estimators.base import is_plain
 from representer.estimators.explanation import KERNEL, NETWORK, Part, explanations_of
 from representer.estimators.fitting import batch_size_for, monitored
@@ -135,7 +135,7 @@ _MOST_CLASSES = 20  # to list by name
 
 def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples: int) -> Results:
     """Return what the report of an estimator shows; see `Estimator.report`."""
-    target, noun, nouns = estimator.target_, estimator.noun, f"{estimator.noun}s"
+    target, noun, nouns = estimator.target_, estimator.noun, plural(estimator.noun)
     if X is None and y is not None:
         raise ArgumentError("X", None, f"the {nouns} that y belongs to")
     is_regression = isinstance(target, Numbers)

@@ -180,7 +180,8 @@ def _series(value: Any, row: int) -> Series:
         raise DataError(problem, fix=fix) from None
     array = array[None] if array.ndim == 1 else array
     if array.ndim != 2 or not array.size:
-        raise DataError(f"X[{row}] has the shape {np.shape(value)}; expected (T,) or (C, T)")
+        problem = f"X[{row}] has the shape {np.shape(value)}; expected (T,) or (C, T) with a step"
+        raise DataError(problem, fix="" if array.ndim else "Pass a single series as [series].")
     if np.isinf(array).any():
         fix = "Write NaN for a missing value, which is interpolated."
         raise DataError(f"X[{row}] contains infinity", fix=fix)
@@ -404,7 +405,10 @@ class SeriesStream:
             DataError: The values are not those of the channels, or infinite.
         """
         inputs = self._model.inputs_
-        row = np.atleast_1d(np.asarray(values, np.float64))
+        try:
+            row = np.atleast_1d(np.asarray(values, np.float64))
+        except (TypeError, ValueError):
+            row = np.empty(0)
         if row.shape != (inputs.num_channels,) or np.isinf(row).any():
             problem = f"a step has the values {values!r}"
             fix = f"Give a finite number, or NaN, for each of {inputs.num_channels} channels."

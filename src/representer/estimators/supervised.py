@@ -21,7 +21,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from representer.data.splits import digest_of
-from representer.errors import ArgumentError, DataError, KindError
+from representer.errors import ArgumentError, DataError, KindError, plural
 from representer.estimators import fitting, kernel_machine, targets
 from representer.estimators.base import Estimator
 from representer.estimators.calibration import UNCALIBRATED
@@ -131,8 +131,8 @@ class SupervisedEstimator(Estimator):
         if empty := self.without_content(objects):
             shown = ", ".join(f"X[{row}]" for row in empty[:5]) + ", ..." * (len(empty) > 5)
             warnings.warn(
-                f"{len(empty):,} of {len(objects):,} {self.noun}s have nothing that training had: "
-                f"{shown}. Their predictions say nothing about them.",
+                f"{len(empty):,} of {len(objects):,} {plural(self.noun)} have nothing that "
+                f"training had: {shown}. Their predictions say nothing about them.",
                 stacklevel=2,
             )
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from representer.data.tables import left_out
-from representer.errors import say
+from representer.errors import plural, say
 from representer.estimators.halves import JointTarget, Pool
 from representer.estimators.kernel_machine import KernelMachine, compressed
 from representer.estimators.supervised import SupervisedEstimator
@@ -62,7 +62,7 @@ def drift(
         for line in filter(None, (*usable.notes, left_out(usable.dropped))):
             say(f"{usable.source}: {line}")
         if len(usable) > limit:
-            say(f"{usable.source}: {limit:,} of {len(usable):,} {use.noun}s are compared")
+            say(f"{usable.source}: {limit:,} of {len(usable):,} {plural(use.noun)} are compared")
             rows = np.random.default_rng([seed, k]).choice(len(usable), limit, replace=False)
             usable = usable.subset(sorted(rows.tolist()))
         sets[k] = usable
@@ -70,7 +70,7 @@ def drift(
     counts = [len({group for group in groups if group[0] == k}) for k in range(2)]
     if groups and min(counts) < GROUPS:
         say(f"the files have {counts[0]} and {counts[1]} {use.group}s. With fewer than {GROUPS} in "
-            f"each, single {use.noun}s are exchanged, as if those of a {use.group} did not "
+            f"each, single {plural(use.noun)} are exchanged, as if those of a {use.group} did not "
             f"resemble each other: p is too small")  # fmt: skip
         groups = []
     test, differences = compare_sets(

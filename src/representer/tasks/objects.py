@@ -23,7 +23,7 @@ from representer.data.splits import PARTS, TRAINED, Fold, Splits, as_hex
 from representer.data.tables import MISSING, Dropped, Grid, LabelMap, LeftOut
 from representer.data.tables.files import listing, open_regular
 from representer.data.text.words import Stored, most, take
-from representer.errors import ArgumentError, DataError, say, unit_of
+from representer.errors import ArgumentError, DataError, plural, say, unit_of
 from representer.estimators.halves import CALIBRATION
 from representer.estimators.label_sets import LabelSets, joined_labels
 from representer.estimators.results import result_columns
@@ -239,7 +239,9 @@ def none_usable(
     count: int, dropped: LeftOut, noun: str, source: str, column: str | None, fix: str = ""
 ) -> DataError:
     """Return the error of objects of which none can be used."""
-    problem = f"none of the {count} {noun}s can be used ({', '.join(sorted(dropped.counts))})"
+    problem = (
+        f"none of the {count} {plural(noun)} can be used ({', '.join(sorted(dropped.counts))})"
+    )
     return DataError(problem, file=source, column=column, fix=fix)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -107,6 +107,13 @@ def _distances(
     return before[-1]
 
 
+@dataclass(frozen=True)
+class SeriesForm:
+    """The form of the series of a model; Python saves none of it."""
+
+    channels: tuple[str, ...] = ()  # names, in order; none for any
+
+
 class SeriesTask(EstimatorTask):
     """The task ``series``."""
 
@@ -114,6 +121,7 @@ class SeriesTask(EstimatorTask):
     classifier, regressor = SeriesClassifier, SeriesRegressor
     remembered: ClassVar = {option.name: "" for option in fields(SeriesReading)}
     columns = "label", "series", "time"
+    form = SeriesForm
     demo_folder = "series-demo"
 
     def demo(self) -> Objects:
@@ -127,7 +135,18 @@ class SeriesTask(EstimatorTask):
         has_lines = Path(path).suffix != ".npz"
         with naming(str(path), result.lines):
             series = read_series(result.series)
-        return Objects.of_file(path, series, result, has_lines=has_lines)
+        reading = {"channels": [*result.channels]} if result.channels else {}
+        return Objects.of_file(path, series, result, has_lines=has_lines, reading=reading)
+
+    def as_trained(self, estimator: Any, form: SeriesForm) -> dict[str, Any]:
+        """Return the channels of training, for `read_series_file`."""
+        return {"channels": form.channels}
+
+    def new_estimator(self, run: Any, config: Any, data: Data) -> Any:
+        estimator = super().new_estimator(run, config, data)
+        names = data.sources[0][1].reading.get("channels", ())
+        estimator.inputs_ = replace(estimator.inputs_, names=tuple(names))
+        return estimator
 
     def streamed(
         self, run: str | Path, estimator: Any, form: Any, objects: Any
@@ -135,7 +154,7 @@ class SeriesTask(EstimatorTask):
         """Yield the head, and a prediction after each step of every series."""
         (names,), reader = classes_of(estimator.target_) or [[]], estimator.stream()
         yield ["series", "step", "prediction", *(f"probability_{name}" for name in names)]
-        for number, whole in zip(objects.numbers, objects.objects, strict=True):
+        for number, whole in zip(objects.names or objects.numbers, objects.objects, strict=True):
             reader.reset()
             for step, values in enumerate(whole.T):
                 result = reader.step(values)

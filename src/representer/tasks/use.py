@@ -22,7 +22,7 @@ from representer.data.splits import MOST, SPLITS, TRAINED
 from representer.data.tables import LeftOut, left_out
 from representer.data.tables import files as formats
 from representer.data.tables.reading import kind_of, table_files
-from representer.errors import ArgumentError, DataError, StorageError, printable, say
+from representer.errors import ArgumentError, DataError, StorageError, plural, printable, say
 from representer.estimators import base
 from representer.estimators.explanation import as_text as as_text
 from representer.estimators.explanation import explanations_of
@@ -413,7 +413,8 @@ def count_trained_on(run: str | Path, data: Any, digests: NDArray[np.int64], nou
     trained = files.parsed(SPLITS, lambda: np.frombuffer(bytes.fromhex(listed), np.int64))
     if count := int(np.isin(digests, trained).sum()):
         shown = "at least " * (len(trained) >= MOST) + str(count)
-        say(f"{data}: {shown} of {len(digests)} {noun}s are those that the model was trained on; "
+        objects = f"{shown} of {len(digests)} {plural(noun)}"
+        say(f"{data}: {objects} are those that the model was trained on; "
             "only others measure generalization")  # fmt: skip
     return count
 

@@ -55,6 +55,65 @@ def test_a_row_for_each_step_has_a_column_for_each_channel(tmp_path):
     np.testing.assert_array_equal(found.series[1], [[0, 1], [0, -1]])
 
 
+def test_a_row_for_each_series_may_have_a_name_in_any_column(tmp_path):
+    path = written(tmp_path, "a.csv", "machine,load,t0,t1\nm1,a,1,2\nm2,b,3,4\n")
+    with pytest.raises(DataError, match="--series that of the names of series"):
+        read_series_file(path, label="load")
+    found = read_series_file(path, label="load", series="machine")
+    np.testing.assert_array_equal(found.series, [[[1, 2]], [[3, 4]]])
+
+
+LONG = "id,time,x,y,label\n" + "".join(f"{c},{t},{t},{-t},{c}\n" for c in "ab" for t in (0, 1))
+
+
+def test_channels_are_found_by_their_names_and_others_are_not_read(tmp_path):
+    first = read_series_file(written(tmp_path, "a.csv", LONG))
+    rows = [line.split(",") for line in LONG.splitlines()]
+    rows = [[i, time, y, "a note", x, label] for i, time, x, y, label in rows]
+    rows[0][3] = "about"
+    other = written(tmp_path, "b.csv", "\n".join(",".join(row) for row in rows) + "\n")
+    second = read_series_file(other, channels=first.channels)
+    assert second.channels == first.channels
+    np.testing.assert_array_equal(second.series, first.series)
+    np.savez(tmp_path / "a.npz", X=np.ones((2, 2, 3)) * [[1], [2]], channels=["y", "x"])
+    arrays = read_series_file(tmp_path / "a.npz", channels=["x", "y"], require_labels=False)
+    np.testing.assert_array_equal(arrays.series[0][:, 0], [2, 1])
+    message = "there is no channel 'z'; the channels are 'x', 'y'. Name the channels as in training"
+    with pytest.raises(DataError, match=message):
+        read_series_file(tmp_path / "a.csv", channels=["x", "z"])
+    with pytest.raises(DataError, match="there is no channel 'z'"):
+        read_series_file(tmp_path / "a.npz", channels=["x", "z"], require_labels=False)
+
+
+TIMES = {
+    "numbers": ["9", "10", "1.1e1"],
+    "times of a day": ["9:00", "10:00:01", "10:00:01.5"],
+    "dates": ["2024-03-09", "2024-03-10T09:00", "2024-03-10 10:00:00"],
+    "slashes": ["2024/3/9 8:00".replace(" 8", " 08"), "2024/3/10 07:00", "2024/12/1 07:00"],
+    "time zones": ["2024-11-03T01:50-07:00", "2024-11-03T01:05-08:00", "2024-11-03T10:00Z"],
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_steps_are_sorted_by_what_their_times_mean(tmp_path, name):
+    for order in ([0, 1, 2], [2, 0, 1]):
+        rows = "".join(f"a,{TIMES[name][k]},{k},x\n" for k in order)
+        path = written(tmp_path, "a.csv", "id,time,value,label\n" + rows)
+        np.testing.assert_array_equal(read_series_file(path).series[0], [[0, 1, 2]])
+
+
+def test_times_of_an_unknown_form_are_refused_unless_their_order_is_that_of_the_rows(tmp_path):
+    for times, is_right in ((["Jan 1", "Jan 2"], True), (["3/9/2024", "3/10/2024"], False)):
+        rows = "".join(f"a,{time},{k},x\n" for k, time in enumerate(times))
+        path = written(tmp_path, "a.csv", "id,time,value,label\n" + rows)
+        if is_right:
+            np.testing.assert_array_equal(read_series_file(path).series[0], [[0, 1]])
+            continue
+        message = "line 2, column 'time': '3/9/2024' is neither a number nor a date such as"
+        with pytest.raises(DataError, match=message):
+            read_series_file(path)
+
+
 def test_arrays_may_have_lengths(tmp_path):
     X = np.arange(12.0).reshape(2, 2, 3)
     np.savez(tmp_path / "a.npz", X=X, y=["a", "b"], lengths=[3, 1])
