@@ -22,6 +22,7 @@ from representer.errors import ArgumentError
 LARGEST_INTEGER = 2**53  # every JSON parser represents it exactly
 
 _SIZE, _LAYERS = 2**20, 256
+_LISTED = 12  # arguments that a message lists
 LIMITS: dict[str, int] = {
     "vocabulary_size": 2**27,
     "embedding_size": _SIZE,
@@ -148,7 +149,9 @@ def require_arguments(
     for option in () if takes_any else options:
         if option not in taken:
             close = difflib.get_close_matches(option, [*taken], 1, 0.7)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            names = [each for each in taken if each not in ("self", "cls")]
+            listed = f"; its arguments are {', '.join(names)}" if len(names) <= _LISTED else ""
+            hint = f"; did you mean {close[0]!r}?" if close else listed
             hint = f"; {instead[option]}" if option in instead else hint
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{hint}")
 

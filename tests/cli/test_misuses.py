@@ -322,6 +322,15 @@ def test_options_that_only_one_task_has_name_it(tmp_path):
         assert with_task("compare", [str(path), *words])[0] == task
 
 
+def test_every_command_says_which_task_it_takes(run, tmp_path):
+    path = tmp_path / "empty.csv"
+    path.write_text("text,label\n")
+    for command, words in (("compare", [path]), ("drift", [path, path])):
+        outcome = run(command, *words)
+        assert outcome.err.startswith(f"the task is text: representer {command} text\n")
+    assert "the task is" not in run("compare", "text", path).err
+
+
 def test_drift_takes_its_own_options_and_no_running_text(tmp_path):
     path = tmp_path / "story.txt"
     path.write_text("Once")

@@ -159,6 +159,8 @@ def test_an_unknown_argument_of_a_method_names_the_class_and_a_similar_argument(
         kind().fit(["a"], ["b"], group=[1])
     with pytest.raises(TypeError, match=rf"{kind.__name__}\.score\(\) .* 'weight'"):
         kind().score(["a"], ["b"], weight=[1])
+    with pytest.raises(TypeError, match="did you mean 'lr'"):
+        kind(learning_rate=1)
     with pytest.raises(TypeError, match=rf"{kind.__name__}\.score\(\) missing .* 'y'"):
         kind().score(["a"])
     with pytest.raises(TypeError, match=rf"{kind.__name__}\.score\(\) too many"):

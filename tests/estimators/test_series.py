@@ -144,7 +144,7 @@ def test_other_channels_and_wrong_parameters_are_refused(fitted):
 
 
 def test_a_series_without_values_gets_a_warning(fitted):
-    with pytest.warns(UserWarning, match="nothing that training had"):
+    with pytest.warns(UserWarning, match="1 of 1 series have nothing that training had"):
         fitted.predict([np.full((2, 4), np.nan)])
 
 

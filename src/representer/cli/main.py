@@ -62,6 +62,7 @@ complete -o default -C "representer completion" representer
 # zsh: put this line before it, into ~/.zshrc
 autoload -U bashcompinit && bashcompinit"""
 WITHOUT_TASK = ("fit", "compare", "drift")  # their task may be that of the data
+_HELP = "-h", "--help"
 LOADS = {name.split()[0] for name in COMMANDS} - {"cells", "doctor"}  # torch, for seconds
 
 
@@ -157,12 +158,11 @@ def _run(words: list[str]) -> int:
 
 def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
     """Split the words into the command's name and its arguments; None for the help of a group."""
-    if words[0] in WITHOUT_TASK and words[1:] and words[1] not in ("-h", "--help"):
-        if words[0] != "fit":
-            words = [words[0], *with_task(words[0], words[1:])]
-        elif words[1] not in TASKS and any(Path(w).exists() or Path(w).suffix for w in words[1:]):
-            words = [words[0], *with_task(words[0], words[1:])]
-            say(f"the task is {words[1]}: representer {' '.join(words[:2])}")
+    is_guessed = words[0] in WITHOUT_TASK and words[1:] and words[1] not in (*_HELP, *TASKS)
+    has_data = any(Path(word).exists() or Path(word).suffix for word in words[1:])
+    if is_guessed and (words[0] != "fit" or has_data):  # `fit texts` is a task with a mistake
+        words = [words[0], *with_task(words[0], words[1:])]
+        say(f"the task is {words[1]}: representer {' '.join(words[:2])}")
     for length in (2, 1):
         if " ".join(words[:length]) in COMMANDS:
             return " ".join(words[:length]), words[length:]
@@ -175,7 +175,7 @@ def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
             f"{words[0]!r} needs a task; expected one of: {', '.join(kinds)}. "
             f"Try: representer {words[0]} {kinds[0]} --help"
         )
-    if words[1] in ("-h", "--help"):
+    if words[1] in _HELP:
         return None, []
     hint = did_you_mean(words[1], kinds)
     raise UsageError(

@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from numbers import Integral
@@ -282,6 +282,10 @@ class Estimator(SuggestsArguments, TrainingParameters, BaseEstimator, ABC):
         reading_: How the command line read the training data; empty after `fit` in Python.
     """
 
+    instead: ClassVar[Mapping[str, str]] = {
+        "learning_rate": "did you mean 'lr'?", "seed": "did you mean 'random_state'?",
+        "max_iter": "did you mean 'epochs'?",
+    }  # fmt: skip
     _task: ClassVar[str] = ""  # on the command line
     _config: ClassVar[type[Any]]  # of the network's configuration
     _inputs: ClassVar[type[Any]]  # of the inputs, a dataclass of plain values

@@ -13,6 +13,7 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError
+from representer.kernels import StringKernel
 
 from .layers import build
 
@@ -133,6 +134,8 @@ def test_an_unknown_option_is_a_type_error(name: str):
 def test_an_option_of_another_library_says_what_exists_instead():
     with pytest.raises(TypeError, match=r"'proj_size'; add a torch\.nn\.Linear after the layer$"):
         nn.RKMLSTM(3, 4, proj_size=2)
+    with pytest.raises(TypeError, match=r"'lam'; its arguments are order, decay, "):
+        StringKernel(2, lam=0.5)
     with pytest.raises(TypeError, match=r"'activation'$"):  # and not dilation
         nn.RKMLSTM(3, 4, activation="tanh")
     for option, name in (("out_channels", "hidden_channels"), ("edge_channels", "edge_dim")):
