@@ -436,6 +436,14 @@ def test_a_table_of_numbers_is_not_taken_for_texts(run, tmp_path):
     )
 
 
+def test_measurements_of_devices_over_time_are_series_though_some_are_missing(tmp_path):
+    path = tmp_path / "data.csv"
+    rows = [f"d{k % 3},2024-03-09T10:{k:02}Z,{k}.5,NaN,ok\n" for k in range(30)]
+    rows[4] = rows[4].replace("4.5", "n/a").replace("NaN", "1e-6")
+    path.write_text("".join(["device,timestamp,heat,strain,state\n", *rows]))
+    assert task_of_data(path) == "series"
+
+
 PEPTIDES = [
     "SIINFEKL", "GILGFVFTL", "NLVPMVATV", "ELAGIGILTV", "KTWGQYWQV", "RMFPNAPYL", "LLWNGPMAV",
     "YLQPRTFLL", "CLGGLLTMV", "KIFGSLAFL", "SLYNTVATL", "AVFDRKSDAK",

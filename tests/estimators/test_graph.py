@@ -18,6 +18,7 @@ pytest.importorskip("networkx")
 
 import networkx as nx
 from torch_geometric.data import Batch, Data, InMemoryDataset
+from torch_geometric.loader import DataLoader
 
 from representer.errors import ArgumentError, DataError, KindError, TrainingError
 from representer.estimators import GraphClassifier, GraphRegressor
@@ -312,6 +313,8 @@ def test_a_dataset_or_a_batch_of_pyg_is_the_list_of_its_graphs():
     dataset.data, dataset.slices = InMemoryDataset.collate(graphs)
     model = GraphClassifier(**SMALL, answer="kernel")
     expected = model.fit(graphs, labels).predict_proba(graphs)
+    with pytest.raises(DataError, match=r"X\[0\] is a batch of 2 graphs; .* loader.dataset"):
+        model.predict(DataLoader(dataset, batch_size=2))
     for given in (dataset, dataset[:], Batch.from_data_list(graphs)):
         found = clone(model).fit(given, labels).predict_proba(given)
         np.testing.assert_array_equal(found, expected)

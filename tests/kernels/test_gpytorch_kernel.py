@@ -123,6 +123,8 @@ def test_invalid_arguments_are_errors():
     made = GPyTorchKernel(text_kernel(0.5), TEXTS[:3])
     with pytest.raises(ArgumentError, match="row numbers from 0 to 2"):
         made(rows(0, 3)).to_dense()
+    with pytest.raises(ArgumentError, match="X is '-1 to 3'; expected row numbers from 0 to 2"):
+        GaussianProcessKernel(text_kernel(0.5), TEXTS[:3])(np.array([[0], [3], [-1]]))
 
 
 def test_without_gpytorch_the_message_names_the_extra(monkeypatch):

@@ -53,6 +53,8 @@ def test_a_dataset_and_a_batch_are_transformed_as_the_list_of_their_graphs():
     assert hasattr(dataset, "edge_index")  # of all graphs, as of a single one
     assert torch.equal(kernel(dataset), kernel(graphs))
     expected = kernel(graphs).numpy()
+    with pytest.raises(KindError, match=r"X\[0\] is a batch of 2 graphs; .* loader.dataset"):
+        kernel([Batch.from_data_list(graphs)])
     for given in (dataset, Batch.from_data_list(graphs)):
         np.testing.assert_array_equal(GramTransformer(kernel).fit_transform(given), expected)
 

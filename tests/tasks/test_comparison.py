@@ -222,6 +222,8 @@ AHEAD = {"both": [ALL, ALL, ALL], "counts": [NONE, NONE, [*NONE[1:], 0]]}
     ({**AHEAD, "network": [ALL] * 3}, {"network": 0.2},
      "Use both (accuracy 100.0 %), which is ahead of counts (+98.3 points, +82.7 to +114.0); "
      "network is level with it (+0.0 points, +0.0 to +0.0) and takes 0.2 s instead of 1.0 s."),
+    ({**AHEAD, "majority class": [ALL] * 3}, {"majority class": 0.2},  # no model of the data
+     "Use both (accuracy 100.0 %), which is ahead of counts (+98.3 points, +82.7 to +114.0)."),
     ({"both": AHEAD["counts"], "counts": [ALL] * 3}, {},
      "Use counts (accuracy 100.0 %), which is ahead of both (+98.3 points, +82.7 to +114.0)."),
     ({"both": [ALL] * 3, "counts": [ALL] * 3}, {"counts": 5.0, "both": 2.0},

@@ -34,7 +34,11 @@ from representer.data.tables.reading import physical_lines
 from representer.data.tables.times import sorted_by_time
 from representer.errors import DataError
 
-IDS = {"id", "series", "series_id", "case", "case_id", "sample", "sample_id", "window", "recording"}
+_OBJECTS = (
+    "series", "case", "sample", "window", "recording", "device", "machine", "engine", "trial",
+    "session", "patient",
+)  # fmt: skip
+IDS = {"id", *_OBJECTS, *(f"{name}_id" for name in _OBJECTS)}
 _TIME = re.compile(r"(time(stamp)?s?|t|step|steps|date(time)?)(_.*)?")
 _LISTS = {"series", "values", "x", "data"}  # columns of JSON objects
 _UNKNOWN = {"?", "*"}  # values of .ts files

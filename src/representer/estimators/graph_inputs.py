@@ -16,7 +16,7 @@ from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators.base import PLAIN
 from representer.estimators.fitting import Inputs
 from representer.functional import tree_depths
-from representer.kernels.graphs import Graph
+from representer.kernels.graphs import BATCHES, Graph, graphs_of_batch
 from representer.kernels.sequences import records_of
 from representer.kernels.tree_kernels import tree_of
 
@@ -60,6 +60,8 @@ def read_graphs(X: Any, *, trees: bool = False) -> list[PlainGraph]:
 def _read(graph: Any, row: int, trees: bool) -> PlainGraph:
     if isinstance(graph, PlainGraph):
         return graph
+    if (count := graphs_of_batch(graph)) != 1:
+        raise DataError(f"X[{row}] is a batch of {count} graphs; expected one graph", fix=BATCHES)
     if _is_data(graph):
         result = _read_data(graph, row)
     elif _is_networkx(graph):

@@ -12,6 +12,7 @@ from sklearn.gaussian_process import kernels as of_processes
 from torch import Tensor
 from torch.autograd.functional import jvp
 
+from representer.errors import ArgumentError
 from representer.kernels.composition import Bounds, check_bounds, with_values
 from representer.kernels.gram import as_array
 from representer.kernels.kernel import Kernel
@@ -123,7 +124,11 @@ class GaussianProcessKernel(of_processes.GenericKernelMixin, _ProcessBase):
     def _objects(self, X: Any) -> Any:
         if self.objects is None:
             return X
-        return [self.objects[row] for row in np.asarray(X).reshape(-1).astype(int).tolist()]
+        rows = np.rint(np.asarray(X, float)).reshape(-1).astype(int).tolist()
+        if rows and not 0 <= min(rows) <= max(rows) < len(self.objects):
+            got = f"{min(rows)} to {max(rows)}"
+            raise ArgumentError("X", got, f"row numbers from 0 to {len(self.objects) - 1}")
+        return [self.objects[row] for row in rows]
 
     def _value(self, name: str) -> float:
         values: Mapping[str, Any] = self.kernel.get_params()

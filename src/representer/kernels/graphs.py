@@ -128,12 +128,22 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
 def _read(graph: Any, name: str) -> Graph:
     if isinstance(graph, Graph):
         return graph
+    if (graphs := graphs_of_batch(graph)) != 1:
+        raise KindError(name, f"a batch of {graphs} graphs", "a single graph", hint=BATCHES)
     if hasattr(graph, "edge_index"):
         return _read_data(graph, name)
     if hasattr(graph, "adj") and hasattr(graph, "is_directed"):
         return _read_networkx(graph, name)
     hint = SMILES if isinstance(graph, str) else ""
     raise KindError(name, type(graph).__name__, FORMS, hint=hint)
+
+
+BATCHES = "Pass the data set of a loader, loader.dataset, or batch.to_data_list()."
+
+
+def graphs_of_batch(graph: Any) -> int:
+    """Return the number of graphs of a ``Batch`` of PyG; 1 for anything else."""
+    return int(graph.num_graphs) if hasattr(graph, "to_data_list") else 1
 
 
 def _read_data(data: Any, name: str) -> Graph:

@@ -35,6 +35,7 @@ from representer.report.metrics import (
 )
 from representer.report.summary import AHEAD, BEHIND, LEVEL, TOO_FEW
 from representer.storage import atomic
+from representer.tasks.results import CONSTANTS
 from representer.tasks.worklist import WorkList, locked
 from representer.training.config import EXECUTION, plain
 from representer.training.generators import fingerprint
@@ -461,14 +462,17 @@ class ComparisonTable:
         """Return what to use, in one sentence; empty without results.
 
         It names the best row, the best one of the other kind (model or baseline), and the fastest
-        one that is level with the best.
+        one that is level with the best and no constant.
         """
         if not self.rows:
             return ""
         best = self.rows[0]
         others = [row for row in self.rows[1:] if row.is_baseline != best.is_baseline]
         differences = {row.name: self.difference(best, row) for row in self.rows[1:]}
-        level = [row for row in self.rows[1:] if self.is_level(differences[row.name])]
+        level = [
+            row for row in self.rows[1:]
+            if self.is_level(differences[row.name]) and row.name not in CONSTANTS
+        ]  # fmt: skip
         fastest = min(level, key=lambda row: row.seconds, default=best)
         is_faster = fastest.seconds < CHEAPER * best.seconds
         times = f"takes {_seconds(fastest)} instead of {_seconds(best)}"

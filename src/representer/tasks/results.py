@@ -53,6 +53,10 @@ def majority_class(train_labels: Sequence[int], test_count: int) -> Baseline:
     return constant_prediction(np.asarray(train_labels), test_count, is_regression=False)
 
 
+CONSTANTS = "mean", "majority class"
+"""Names of baselines that predict one number or class."""
+
+
 def constant_prediction(values: NDArray[Any], test_count: int, *, is_regression: bool) -> Baseline:
     """Predict the mean, or the most frequent class, of each target ``(N,)`` or ``(N, K)``."""
     started, constants = time.perf_counter(), []
@@ -63,7 +67,8 @@ def constant_prediction(values: NDArray[Any], test_count: int, *, is_regression:
         )
     predictions = np.tile(constants, (test_count, 1))
     predictions = predictions[:, 0] if values.ndim == 1 else predictions
-    name, about = ("mean", "mean") if is_regression else ("majority class", "commonest class")
+    name = CONSTANTS[0] if is_regression else CONSTANTS[1]
+    about = "mean" if is_regression else "commonest class"
     about = f"Always the {about} of the training data."
     return Baseline(name, about, predictions, time.perf_counter() - started)
 

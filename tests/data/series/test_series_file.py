@@ -56,10 +56,10 @@ def test_a_row_for_each_step_has_a_column_for_each_channel(tmp_path):
 
 
 def test_a_row_for_each_series_may_have_a_name_in_any_column(tmp_path):
-    path = written(tmp_path, "a.csv", "machine,load,t0,t1\nm1,a,1,2\nm2,b,3,4\n")
+    path = written(tmp_path, "a.csv", "motor,load,t0,t1\nm1,a,1,2\nm2,b,3,4\n")
     with pytest.raises(DataError, match="--series that of the names of series"):
         read_series_file(path, label="load")
-    found = read_series_file(path, label="load", series="machine")
+    found = read_series_file(path, label="load", series="motor")
     np.testing.assert_array_equal(found.series, [[[1, 2]], [[3, 4]]])
 
 

@@ -36,9 +36,16 @@ def text_of(cell: object) -> str:
 
 
 def hold_numbers(cells: Iterable[object]) -> bool:
-    """Return True if there are numbers and nothing else, but for empty cells."""
-    written = [cell for cell in cells if cell is not None and cell is not MISSING and cell != ""]
-    return bool(written) and all(number_of(cell) is not None for cell in written)
+    """Return True if there are numbers and nothing else, but for empty cells and words for them."""
+    has_number = False
+    for cell in cells:
+        if cell is None or cell is MISSING:
+            continue
+        if number_of(cell) is not None:
+            has_number = True
+        elif not is_missing(text_of(cell)):
+            return False
+    return has_number
 
 
 def name_of(cell: object) -> str:

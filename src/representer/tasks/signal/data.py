@@ -34,7 +34,7 @@ from representer.kernels.cross_spectral_kernel import MATRIX, POWER, CrossSpectr
 from representer.options.signal import SignalReading, in_samples
 from representer.options.task import without_data
 from representer.tasks.objects import Objects
-from representer.tasks.results import Baseline, joined, majority_class
+from representer.tasks.results import CONSTANTS, Baseline, joined, majority_class
 
 # Folds by subjects: no subject is in two parts.
 
@@ -348,7 +348,7 @@ def most_common(recordings: Recordings, folds: Sequence[Fold]) -> Baseline:
         predicted.append((parts["test"], one_hot[guess.predictions]))
     classes = joined(predicted)[1].argmax(axis=1)
     description = "Always the commonest class of the training subjects."
-    return Baseline("majority class", description, classes, time.perf_counter() - started)
+    return Baseline(CONSTANTS[1], description, classes, time.perf_counter() - started)
 
 
 def spectral_baseline(
