@@ -398,6 +398,7 @@ TABLES = {
         ["2,1,2,3,4,5,6,7,8"],
         "series",
     ),
+    "archive": ("1,-0.1,0.2,-0.3,0.4,-0.1,0.6,0.7,1e-3", ["2,1,2,3,4,-5,6,7,8"], "series"),
     "features": ("age,income,label", ["20,1000,a", "30,2000,b"], "text"),
     "events": ("customer,when,event,churn", ["a,1,login,no", "a,2,buy,no"], "sequence"),
     "notes of events": ("event,notes,label", ["login,he was slow today,x", "buy,no,y"], "text"),

@@ -132,8 +132,9 @@ def are_series(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool
     ids = [{*map(text_of, cells[name])} for name in of_series]
     if times and any(len(distinct) < len(rows) for distinct in ids):  # of several steps
         return all(len({*map(text_of, cells[name])}) <= len(ids[0]) for name in others)
-    stems = {"" if number_of(name) is not None else name.rstrip("0123456789") for name in values}
-    return len(values) >= 8 and len(stems) == 1 and len(others) <= 1
+    named = [name for name in columns if plain(name) in values]
+    stems = {"" if number_of(name) is not None else name.rstrip("0123456789") for name in named}
+    return len(named) >= 8 and len(stems) == 1 and len(others) <= 1
 
 
 def _read_ts(path: Path) -> SeriesFile:

@@ -84,6 +84,9 @@ def test_the_only_column_of_letters_holds_the_sequences(tmp_path):
     found = read_sequence_file(path)
     assert found.sequences == ["ACGTACGT", "GGGTACGA"]
     assert found.notes == ["The sequences are in column 'read'."]
+    other = "alpha,beta,epitope\nACGTACGT,ACGGACGA,x\nGGGTACGA,AAGTACGT,y\n"
+    path = written(tmp_path, "b.csv", other)
+    assert read_sequence_file(path, sequence="beta").labels == ["x", "y"]
     path = written(tmp_path, "b.csv", "".join(f"ACGTACG{'AC' * k},{k % 2}\n" for k in range(9)))
     assert read_sequence_file(path).labels == [str(k % 2) for k in range(9)]
 

@@ -89,6 +89,7 @@ def made(columns: str, row: Callable[[int], list[object]], count: int = 20) -> G
     (made("x y", lambda i: [f"a{i:07d}", f"b{i:04d}"]), None, 0),
     (made("x y", lambda i: [f"{i:08d}", f"a{i:05d}"]), None, 1),
     (made("x y", lambda i: [f"{i:08d}", f"{i / 7}"]), None, "numbers only in 'x', 'y'"),
+    (made("x y z", lambda i: [f"{i}", f"{i / 7}", "ab"[i % 2]]), None, "numbers only in 'x', 'y'"),
     (made("x y", lambda i: [f"bad {i}", ["very positive", "negative"][i % 2]], 10), None, 0),
 ])  # fmt: skip
 def test_the_text_has_a_common_name_or_is_the_longest(table, count, found):

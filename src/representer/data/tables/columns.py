@@ -324,9 +324,12 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
     if not free:
         raise ambiguous(grid, [], "text", source, "no column is left for the text")
     texts = [i for i in free if not hold_numbers(row[i] for row in grid.rows)]
+    numbers = [i for i in free if i not in texts]
+    if label is None and len(numbers) > 1 and all(_looks_like_classes(grid, i) for i in texts):
+        texts = []  # but a class, such as a species
     if not texts:
-        names = listing([grid.columns[i] for i in free])
-        fix = f'Name it if it is a text: text="{grid.columns[free[0]]}". '
+        names = listing([grid.columns[i] for i in numbers])
+        fix = f'Name it if it is a text: text="{grid.columns[numbers[0]]}".'
         problem = f"there are numbers only in {names}, not texts; numbers in time are series"
         raise DataError(problem, file=source, fix=fix)
     free = texts
