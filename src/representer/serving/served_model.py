@@ -59,6 +59,8 @@ class ServedModel:
         description = base.read_description(RunFiles(run))
         self.task, self.version = description.task, description.version
         reading = self.estimator.reading_
+        names = {what: reading.get(f"{what[:-1]}_columns") for what in ("nodes", "edges")}
+        self._columns = {what: listed for what, listed in names.items() if listed}
         self._is_by_subject = reading.get("is_standardized_by_subject") is True
         # windows that are recentered together are those of one subject, who sent the request
         self.takes_objects_of_several_requests = not getattr(self.estimator, "recenter", None)
@@ -208,7 +210,8 @@ class ServedModel:
     def _read(self, value: Any, row: int) -> Any:
         if self.task == "graph":
             try:
-                graph = tree_record(value) if isinstance(value, str) else parse_graph(value)
+                is_tree = isinstance(value, str)
+                graph = tree_record(value) if is_tree else parse_graph(value, self._columns)
             except (ArgumentError, DataError) as error:
                 raise DataError(f"inputs[{row}]: {error}") from None
             value = PlainGraph(row, graph.count, graph.edge_index, graph.nodes, graph.edges)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -55,19 +56,34 @@ def _kind(values: object) -> str:
     return "labels" if values is not None else ""
 
 
+@dataclass(frozen=True)
+class GraphForm:
+    """The form of the graphs of a model; Python saves none of it."""
+
+    node_columns: tuple[str, ...] = ()  # names of labels or numbers, in order; none for any
+    edge_columns: tuple[str, ...] = ()
+
+
 class GraphTask(EstimatorTask):
     """The task ``graph``."""
 
     declared, noun, nouns = TASK, "graph", "graphs"
     classifier, regressor = GraphClassifier, GraphRegressor
     remembered: ClassVar = {"features": ""}
+    form = GraphForm
 
     def demo(self) -> Objects:
         return rings_and_chains()
 
-    def read(self, path: str | Path, **how: Any) -> Objects:
+    def read(
+        self, path: str | Path, *, node_columns: Sequence[str] = (),
+        edge_columns: Sequence[str] = (), **how: Any,
+    ) -> Objects:  # fmt: skip
         """Read graphs as the estimators take them; see `read_graph_file`."""
-        result = read_graph_file(path, **how)
+        wanted = {"nodes": [*node_columns], "edges": [*edge_columns]}
+        columns = {what: names for what, names in wanted.items() if names}
+        result = read_graph_file(path, columns=columns, **how)
+        reading = {f"{what[:-1]}_columns": names for what, names in (result.columns or {}).items()}
         return Objects(
             source=result.source,
             labels_file=result.labels,
@@ -80,9 +96,14 @@ class GraphTask(EstimatorTask):
             files=result.files,
             notes=result.notes,
             groups=result.groups,
+            reading=reading,
             table=result.table,
             names=[graph.name for graph in result.graphs] if result.table else (),
         )
+
+    def as_trained(self, estimator: Any, form: GraphForm) -> dict[str, Any]:
+        """Return the names of what nodes and edges had in training, for `read`."""
+        return asdict(form)
 
     def describe(self, config: Any, data: Data) -> Facts:
         graphs: Sequence[PlainGraph] = data.parts["train"].objects

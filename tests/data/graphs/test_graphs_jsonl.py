@@ -173,11 +173,25 @@ def test_several_attributes_of_networkx_are_numbers(tmp_path):
     assert (only.nodes.tolist(), only.edges, only.label) == ([[1, 2.5], [3, 0.5]], None, "1")
 
 
+def test_attributes_of_networkx_are_in_the_order_of_the_first_graph_or_of_training(tmp_path):
+    nodes = [{"z": node["z"], "more": 0, "x": node["x"], "id": node["id"]}
+             for node in NETWORKX["nodes"]]  # fmt: skip
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(NETWORKX) + "\n" + json.dumps(NETWORKX | {"nodes": nodes}) + "\n")
+    read = read_jsonl_graphs(path)
+    assert read.columns == {"nodes": ["x", "z"]}
+    assert [graph.nodes.tolist() for graph in read.graphs] == [[[1, 2.5], [3, 0.5]]] * 2
+    swapped = read_jsonl_graphs(path, columns={"nodes": ["z", "x"]})
+    assert swapped.graphs[0].nodes.tolist() == [[2.5, 1], [0.5, 3]]
+    parsed = parse_graph(NETWORKX, {"nodes": ["z", "x"]})
+    assert np.asarray(parsed.nodes).tolist() == [[2.5, 1], [0.5, 3]]
+
+
 @pytest.mark.parametrize(("change", "message"), [
     ({"links": [{"source": 5, "target": 0}]}, "an edge ends at 0, which is the 'id' of no"),
     ({"links": [[0, 1]]}, "'edges' is not an array of objects"),
     ({"nodes": [{"id": 5}, {"id": 5}]}, "the 'id' of a node is missing or occurs twice"),
-    ({"nodes": [{"id": 5}, {"id": 7, "x": 1}]}, "some nodes lack an attribute of ['x']"),
+    ({"nodes": [{"id": 5}, {"id": 7, "x": 1}]}, "some nodes lack an attribute of ['x', 'z']"),
     ({"nodes": [{"id": 5, "x": "a", "z": 1}, {"id": 7, "x": "b", "z": 1}]}, "the feature"),
     ({"y": None}, "the graph has no label"),
 ])  # fmt: skip
@@ -335,6 +349,21 @@ def test_columns_without_a_known_name_are_found_by_position_and_an_index_is_none
     assert (first.label, second.label) == ("0.25", "1")
     assert "nodes.csv: graph 'mol', node 'atom', numbers 'x', 'y'" in read.notes[0]
     assert "edges.csv: graph 'mol', source 'begin', target 'end'" in read.notes[0]
+
+
+def test_columns_of_features_are_found_by_the_names_of_training(tmp_path):
+    nodes = "graph,node,x,y\ng1,a,0,0.5\ng1,b,1,1e3\n7,0,2,-1\n7,1,3,.5\n"
+    edges = "graph,source,target,w\ng1,a,b,2\n7,0,1,3\n"
+    first = read_graph_tables(write_tables(tmp_path, nodes=nodes, edges=edges))
+    assert first.columns == {"nodes": ["x", "y"], "edges": ["w"]}
+    nodes = "graph,node,y,note,x\ng1,a,0.5,q,0\ng1,b,1e3,q,1\n7,0,-1,q,2\n7,1,.5,q,3\n"
+    folder = write_tables(tmp_path, nodes=nodes, edges=edges)
+    second = read_graph_tables(folder, columns=first.columns, features="attributes")
+    assert [plain(graph) for graph in second.graphs] == [plain(graph) for graph in first.graphs]
+    assert "numbers 'x', 'y', unused, see --features, 'note'" in second.notes[0]
+    message = "there is no column 'z', which .* The columns are 'y', 'note', 'x'; name them as"
+    with pytest.raises(DataError, match=message):
+        read_graph_tables(folder, columns={"nodes": ["x", "z"]}, features="attributes")
 
 
 def test_texts_and_numbers_are_chosen_between_by_the_option_of_tu_folders(tmp_path):

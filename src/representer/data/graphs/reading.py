@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from representer.checks import LARGEST_INTEGER, parse_number
 from representer.data.graphs.records import (
     JSON_EXAMPLE,
+    Columns,
     GraphFile,
     GraphRecord,
     Values,
@@ -235,7 +236,7 @@ def _take(values: Values, rows: NDArray[np.int64]) -> Values:
 
 def read_graph_file(
     path: str | Path, *, features: str = "auto", is_regression: bool = False,
-    require_labels: bool = True, groups: str | None = None,
+    require_labels: bool = True, groups: str | None = None, columns: Columns | None = None,
 ) -> GraphFile:  # fmt: skip
     """Read graphs with their labels.
 
@@ -247,13 +248,15 @@ def read_graph_file(
         is_regression: For a TU folder with both, use graph attributes instead of graph labels.
         require_labels: Raise an error for a graph without a label.
         groups: Columns or keys of what graphs belong to, or None.
+        columns: Names of the labels or numbers to use of nodes and edges, in this order, in tables
+            and of NetworkX's ``node_link_data``; by default all, as they stand.
 
     Raises:
         DataError: If the graphs are invalid; the message names the file and line.
     """
     path = Path(path)
     if path.is_dir() and named_table(path, "nodes"):
-        how: Any = {"require_labels": require_labels, "groups": groups}
+        how: Any = {"require_labels": require_labels, "groups": groups, "columns": columns}
         return read_graph_tables(path, features=features, **how)
     if groups and (path.is_dir() or is_bracketed(path)):
         fix = f"Give graphs in JSON Lines, with a key for it, or a folder of {TABLES}."
@@ -269,7 +272,8 @@ def read_graph_file(
         problem = f"the suffix is {path.suffix!r}; expected {expected}"
         fix = f"Pass the folder of {TABLES}, or write each graph as an object: {JSON_EXAMPLE}."
         raise DataError(problem, file=path, fix=fix)
-    return read_jsonl_graphs(path, require_labels=require_labels, groups=groups)
+    how = {"require_labels": require_labels, "groups": groups, "columns": columns}
+    return read_jsonl_graphs(path, **how)
 
 
 # Trees in brackets.

@@ -35,6 +35,9 @@ FEATURES = ("auto", "labels", "attributes")
 Values = tuple[Any, ...] | NDArray[np.float64] | None  # labels, numbers (N, d), or None
 
 
+Columns = dict[str, list[str]]  # names in order, of ``"nodes"`` and of ``"edges"``
+
+
 @dataclass(frozen=True, eq=False)
 class GraphRecord:
     """One graph of a file."""
@@ -60,6 +63,7 @@ class GraphFile:
     notes: tuple[str, ...] = ()  # notes for the user
     table: Grid | None = None  # a row for each graph, which predictions are added to
     groups: Sequence[str] = ()  # what each graph belongs to, if a column of groups is named
+    columns: Columns | None = None  # names of the labels or numbers of nodes and edges, if any
 
 
 class InvalidGraphError(ValueError):
@@ -118,8 +122,9 @@ _FIX = f"Every line is an object such as {JSON_EXAMPLE}."
 
 
 def read_jsonl_graphs(
-    path: str | Path, *, require_labels: bool = True, groups: str | None = None
-) -> GraphFile:
+    path: str | Path, *, require_labels: bool = True, groups: str | None = None,
+    columns: Columns | None = None,
+) -> GraphFile:  # fmt: skip
     """Read the graphs of a JSON file; edges are undirected.
 
     An object may have the keys of PyTorch Geometric instead, ``edge_index`` (two arrays), ``y``,
@@ -133,11 +138,12 @@ def read_jsonl_graphs(
         path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
         require_labels: Raise an error for a graph without a label; else labels are not read.
         groups: Keys of what graphs belong to, or None.
+        columns: See `read_graph_file`.
 
     Raises:
         DataError: If a graph is invalid; the message names the file and line.
     """
-    path = Path(path)
+    path, columns = Path(path), {**(columns or {})}
     (grid,) = read_jsonl(path, size=WHOLE)
     is_foreign = not _FOREIGN.isdisjoint(grid.columns)
     for name in ("nodes", "edges", *(["label"] if require_labels else [])):
@@ -149,7 +155,7 @@ def read_jsonl_graphs(
     for line, cells in zip(grid.lines, grid.rows, strict=True):
         try:
             fields: dict[str, Any] = dict(zip(grid.columns, cells, strict=True))
-            fields = _converted(fields)
+            fields = _converted(fields, columns)
             graph = _graph(line, fields, require_labels)
             if "edge_index" in grid.columns and isinstance(fields["nodes"], range):
                 unlisted += graph.count - _NODES_OF_EDGE * len(fields["edges"])
@@ -163,7 +169,7 @@ def read_jsonl_graphs(
         repeated += len(fields["edges"]) - len(distinct(fields["edges"]))
     notes = *repeated_edges(repeated), *ignored_split(grid), *ignored_split(_of_networkx(grid))
     names = group_names(grid, groups, str(path), grid.lines)
-    return GraphFile(str(path), str(path), graphs, (path,), notes, groups=names)
+    return GraphFile(str(path), str(path), graphs, (path,), notes, groups=names, columns=columns)
 
 
 def _of_networkx(grid: Grid) -> Grid:
@@ -175,14 +181,18 @@ def _of_networkx(grid: Grid) -> Grid:
     return replace(grid, columns=words[:20], rows=rows)
 
 
-def parse_graph(value: Any) -> GraphRecord:
+def parse_graph(value: Any, columns: Columns | None = None) -> GraphRecord:
     """Return one graph without a label, an object as on a line of a file.
+
+    Args:
+        value: The object.
+        columns: See `read_graph_file`.
 
     Raises:
         DataError: It cannot be used.
     """
     try:
-        value = _converted(value) if isinstance(value, dict) else value
+        value = _converted(value, {**(columns or {})}) if isinstance(value, dict) else value
         if not isinstance(value, dict) or not {"nodes", "edges"} <= value.keys():
             raise DataError("the graph is no object with 'nodes' and 'edges'", fix=_FIX)
         return _graph(1, value, False)
@@ -190,17 +200,18 @@ def parse_graph(value: Any) -> GraphRecord:
         raise DataError(str(error), fix=_FIX) from None
 
 
-def _converted(fields: dict[str, Any]) -> dict[str, Any]:
+def _converted(fields: dict[str, Any], columns: Columns) -> dict[str, Any]:
     """Return the keys of this format for those of PyG and NetworkX."""
     values = {name: value for name, value in fields.items() if value is not MISSING}
     if "edge_index" in values:
         return _from_pyg(values)
     nodes = values.get("nodes")
     has_objects = isinstance(nodes, list) and nodes and isinstance(nodes[0], dict)
-    return _from_networkx(values) if has_objects or _FOREIGN & values.keys() else fields
+    is_networkx = has_objects or _FOREIGN & values.keys()
+    return _from_networkx(values, columns) if is_networkx else fields
 
 
-def _from_networkx(fields: dict[str, Any]) -> dict[str, Any]:
+def _from_networkx(fields: dict[str, Any], columns: Columns) -> dict[str, Any]:
     """Return the keys of this format for those of ``node_link_data``."""
     lists: dict[str, Any] = {
         "nodes": fields.get("nodes"),
@@ -219,22 +230,29 @@ def _from_networkx(fields: dict[str, Any]) -> dict[str, Any]:
             f"an edge ends at {min(unknown)[:40]}, which is the 'id' of no node"
         )
     ends = [[numbers[key] for key in pair] for pair in keys]
-    values = _attributes(edges, "edge", ("source", "target", "key"))
+    values = _attributes(edges, "edges", ("source", "target", "key"), columns)
     about = fields.get("graph")
     names = (about if isinstance(about, dict) else {}) | fields
     return {
-        "nodes": _attributes(nodes, "node", ("id",)) or range(len(nodes)),
+        "nodes": _attributes(nodes, "nodes", ("id",), columns) or range(len(nodes)),
         "edges": [[*e, v] for e, v in zip(ends, values, strict=True)] if values else ends,
         "label": names.get("label", names.get("y")),
     }
 
 
-def _attributes(items: list[dict[str, Any]], what: str, apart: tuple[str, ...]) -> list[Any]:
-    """Return what each node or edge has as label or numbers; nothing if they have no attributes."""
+def _attributes(
+    items: list[dict[str, Any]], what: str, apart: tuple[str, ...], columns: Columns
+) -> list[Any]:
+    """Return what each node or edge has as label or numbers; nothing if they have no attributes.
+
+    They are in the order of `columns`, or else enter it.
+    """
     names = list(dict.fromkeys(name for item in items for name in item if name not in apart))
     names = ["label"] if "label" in names else names
+    if names:
+        names = columns.setdefault(what, names)
     if any(name not in item for item in items for name in names):
-        raise InvalidGraphError(f"some {what}s lack an attribute of {names!r:.60}")
+        raise InvalidGraphError(f"some {what} lack an attribute of {names!r:.60}")
     rows = [[item[name] for name in names] for item in items]
     if len(names) == 1 and not any(isinstance(row[0], float) for row in rows):
         return [row[0] for row in rows]
@@ -380,6 +398,7 @@ class FeatureTable:
     # which are used: ``"labels"``, ``"attributes"``, or labels if there are some, as ``"auto"``;
     # an empty text for none
     features: str = ""
+    wanted: Sequence[str] = ()  # names of the features to use, in order; by default all
 
     def cells(self, role: str) -> list[str]:
         """Return the cells of a role as text, empty if it has no column."""
@@ -424,9 +443,23 @@ class FeatureTable:
         labels = sorted({*free} - {*numbers})
         if not self.features:
             return [], [], []
-        if self.features == "labels" or (self.features == "auto" and labels):
-            return labels, [], numbers
-        return [], numbers, labels
+        is_labeled = self.features == "labels" or (self.features == "auto" and bool(labels))
+        used = labels if is_labeled else numbers
+        if self.wanted:
+            places = {self.grid.columns[i]: i for i in free}
+            if absent := [name for name in self.wanted if name not in places]:
+                problem = f"there is no column {listing(absent)}, which the model was trained on"
+                fix = f"The columns are {listing([*places])}; name them as in training."
+                raise DataError(problem, file=self.path, fix=fix)
+            used = [places[name] for name in self.wanted]
+        unused = [i for i in free if i not in used]
+        return (used, [], unused) if is_labeled else ([], used, unused)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the labels or numbers that are used."""
+        labels, numbers, _ = self._features
+        return [self.grid.columns[i] for i in labels + numbers]
 
     def _has_numbers(self, column: int) -> bool:
         """Return True if most cells are numbers; integers in a column such as label are labels."""
@@ -464,7 +497,7 @@ TABLES_EXAMPLE = (
 
 def read_graph_tables(
     folder: str | Path, *, features: str = "auto", require_labels: bool = True,
-    groups: str | None = None,
+    groups: str | None = None, columns: Columns | None = None,
 ) -> GraphFile:  # fmt: skip
     """Read the graphs of a folder with a table of graphs, one of nodes and one of edges.
 
@@ -479,11 +512,15 @@ def read_graph_tables(
         features: See `read_graph_file`.
         require_labels: Raise an error for a graph without a label.
         groups: Columns of the table of graphs that name what they belong to, or None.
+        columns: See `read_graph_file`.
 
     Raises:
         DataError: If the graphs are invalid; the message names the file and line.
     """
-    tables = [_read(Path(folder), name, features, require_labels) for name in _ROLES]
+    wanted = columns or {}
+    tables = [
+        _read(Path(folder), name, features, require_labels, wanted.get(name, ())) for name in _ROLES
+    ]
     graphs, nodes, edges = tables
     labels, rows = graphs.cells("label"), dict[str, int]()
     for row, name in enumerate(graphs.cells("graph")):
@@ -532,10 +569,15 @@ def read_graph_tables(
     about = f"columns of {'; '.join(map(FeatureTable.about, tables))}"
     notes = about, *repeated_edges(repeated), *ignored_split(graphs.grid)
     names = group_names(graphs.grid, groups, str(graphs.path), graphs.grid.lines)
-    return GraphFile(str(folder), str(graphs.path), records, files, notes, graphs.grid, names)
+    columns = {"nodes": nodes.columns, "edges": edges.columns}
+    return GraphFile(
+        str(folder), str(graphs.path), records, files, notes, graphs.grid, names, columns
+    )
 
 
-def _read(folder: Path, name: str, features: str, require_labels: bool) -> FeatureTable:
+def _read(
+    folder: Path, name: str, features: str, require_labels: bool, wanted: Sequence[str]
+) -> FeatureTable:
     if (path := named_table(folder, name)) is None:
         fix = f"A folder of tables has {TABLES_EXAMPLE}."
         raise DataError(f"has no table of {name}, such as {name}.csv", file=folder, fix=fix)
@@ -544,7 +586,7 @@ def _read(folder: Path, name: str, features: str, require_labels: bool) -> Featu
         ["edge"] if require_labels else ["edge", "label"],
     )
     places = find_roles(grid, _ROLES[name], path, optional=optional)
-    return FeatureTable(path, grid, places, features * (name != "graphs"))
+    return FeatureTable(path, grid, places, features * (name != "graphs"), wanted)
 
 
 def _located(
