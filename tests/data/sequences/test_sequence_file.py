@@ -91,6 +91,12 @@ def test_the_only_column_of_letters_holds_the_sequences(tmp_path):
     assert read_sequence_file(path).labels == [str(k % 2) for k in range(9)]
 
 
+def test_a_guessed_header_names_a_remedy_that_exists(tmp_path):
+    path = written(tmp_path, "a.csv", "read,bound\nACGTACGT,x\nGGGTACGA,y\n")
+    (note, *_) = read_sequence_file(path).notes
+    assert note.endswith("put a row of names above it, or pass --header false with texts.")
+
+
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("a.fa", "ACGT\n", "line 1.*before the first >"),
     ("a.fq", "@s label=x\nACGT\n+\nab\n", "after 2 of 4 qualities"),

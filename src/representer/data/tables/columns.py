@@ -460,6 +460,7 @@ def find_roles(
 SAMPLE = 1000  # rows that a header is told from
 LONGEST_NAME = 60
 ABOVE = 20  # rows that may stand above a header
+_NO_HEADER = "put a row of names above it, or pass --header false with texts"
 
 
 def grids(
@@ -509,7 +510,7 @@ def grids(
     if first is None:
         raise DataError("contains only blank lines", file=path)
     if not count:
-        fix = "If the first row is a document, pass header=False."
+        fix = f"If the first row is data, {_NO_HEADER}."
         raise DataError("has a header and no documents", file=path, fix=fix)
 
 
@@ -544,9 +545,9 @@ def _decide_header(
         return True, ""
     if shown is False or numbers:
         numbered = f"the columns are numbered 1 to {len(first)}"
-        return False, f"The first row is used as a document, not as a header: {numbered}."
+        return False, f"The first row is used as data, not as a header: {numbered}."
     names = listing([cell[:40] for cell in first])
-    return True, f"The first row is used as the header: {names} (otherwise pass header=False)."
+    return True, f"The first row is used as the header: {names}; if it is data, {_NO_HEADER}."
 
 
 def has_header(rows: list[list[str]]) -> bool | None:
@@ -585,7 +586,7 @@ def _names(path: Path, first: list[str], line: int, wanted: list[str]) -> list[s
     by_name = {name for name in wanted if not name.isdecimal()}
     for name, count in Counter(names).items():
         if count > 1 and (name in by_name or not by_name):
-            fix = "Rename one, or pass header=False if the first row is a document."
+            fix = f"Rename one; if the first row is data, {_NO_HEADER}."
             problem = f"{count} columns have this name in the header"
             raise DataError(problem, file=path, line=line, column=name, fix=fix)
     first_of = {name: i for i, name in reversed([*enumerate(names, 1)])}
