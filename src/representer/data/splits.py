@@ -432,8 +432,8 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int, digests:
     if not all(parts):
         sizes = " + ".join(str(len(rows)) for rows in parts)
         raise DataError(
-            f"{len(labels)} documents cannot be divided by {tuple(fractions)}: {sizes}",
-            fix="Provide more documents or larger fractions.",
+            f"{len(labels)} rows cannot be divided by {tuple(fractions)}: {sizes}",
+            fix="Provide more rows or larger fractions.",
         )
     for rows in parts:
         rows.sort()
@@ -462,8 +462,8 @@ def _deal(
 def _note(label: str, shares: list[list[int]]) -> str:
     count = sum(map(len, shares))
     empty = ", ".join(str(number) for number, share in enumerate(shares, 1) if not share)
-    documents = "document, in training" if count == 1 else "documents"
-    return f"Class {label!r} has {count} {documents}; none of it is in part {empty}."
+    rows = "row, in training" if count == 1 else "rows"
+    return f"Class {label!r} has {count} {rows}; none of it is in part {empty}."
 
 
 # Equal objects, so that no copy of a training object is in another part of a split.

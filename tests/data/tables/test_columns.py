@@ -333,7 +333,7 @@ def test_a_class_with_one_document_goes_to_training_and_is_reported():
     labels = ["a"] * 20 + ["b"] + ["c"] * 20
     result = split(labels, (0.8, 0.2), seed=3)
     assert 20 in result.parts[0]
-    assert result.notes == ("Class 'b' has 1 document, in training; none of it is in part 2.",)
+    assert result.notes == ("Class 'b' has 1 row, in training; none of it is in part 2.",)
 
 
 def test_training_has_every_class_for_any_fraction():
@@ -357,7 +357,7 @@ def test_invalid_fractions_are_rejected(fractions):
 
 
 def test_too_few_documents_are_rejected():
-    with pytest.raises(DataError, match=r"2 documents cannot be divided .*: 2 \+ 0"):
+    with pytest.raises(DataError, match=r"2 rows cannot be divided .*: 2 \+ 0"):
         split(["a", "a"], (0.9, 0.1), 0)
 
 
