@@ -114,6 +114,8 @@ def replace_activations(
 def activation_penalty(module: nn.Module, norm: Literal["l1", "smoothness"] = "l1") -> Tensor:
     """Return the penalty ``()`` of all learned activations; see `KernelActivation.penalty`.
 
+    Functions on edges have their own, `KernelLinear.penalty`.
+
     Args:
         module: The model.
         norm: Σ|χ|, or the integral of the squared derivative.
@@ -126,6 +128,8 @@ def activation_groups(
     module: nn.Module, lr: float | None = None, **options: Any
 ) -> list[dict[str, Any]]:
     """Return parameter groups for an optimizer, with the learned activations in a separate group.
+
+    Those of `KernelLinear` are among the other parameters.
 
     Args:
         module: The model.
