@@ -286,6 +286,8 @@ def test_a_wrong_structure_is_named_with_its_line_and_reason(tmp_path):
         read_molecules(path)
     table = read_molecules(path, skip_invalid=True)
     assert (table.smiles, len(table.dropped)) == (["CO"], 3)
+    unreadable = "the lines of its atoms or bonds cannot be read"
+    assert [row.reason for row in table.dropped[1:]] == [unreadable] * 2
     path.write_text("\n \n")
     with pytest.raises(DataError, match="contains no molecules"):
         read_molecules(path)

@@ -257,8 +257,11 @@ def _record(block: list[str]) -> dict[str, str]:
     return record
 
 
+UNREADABLE = "unreadable structure"  # in place of the SMILES; its blank makes it invalid
+
+
 def _smiles(molfile: str) -> str:
-    """Return the SMILES of a structure, also of one that is chemically wrong, or ""."""
+    """Return the SMILES of a structure, also of one that is chemically wrong, or `UNREADABLE`."""
     try:
         from rdkit import Chem, rdBase
     except ImportError as error:
@@ -267,7 +270,7 @@ def _smiles(molfile: str) -> str:
         molecule = Chem.MolFromMolBlock(molfile)
         if molecule is None:  # its SMILES will be refused with the reason
             molecule = Chem.MolFromMolBlock(molfile, sanitize=False)
-        return "" if molecule is None else Chem.MolToSmiles(molecule)
+        return UNREADABLE if molecule is None else Chem.MolToSmiles(molecule)
 
 
 _READERS = {"sdf": _sdf_grid, "smiles": _smiles_grid}
@@ -405,6 +408,8 @@ def invalid_reason(smiles: str) -> str:
     """Return the reason why a text is not a valid SMILES; ``""`` if it is valid."""
     if not smiles.strip():
         return "empty SMILES"
+    if smiles == UNREADABLE:
+        return "the lines of its atoms or bonds cannot be read"
     try:
         parse_smiles(smiles)
     except ArgumentError as error:
