@@ -402,6 +402,8 @@ TABLES = {
     "features": ("age,income,label", ["20,1000,a", "30,2000,b"], "text"),
     "events": ("customer,when,event,churn", ["a,1,login,no", "a,2,buy,no"], "sequence"),
     "notes of events": ("event,notes,label", ["login,he was slow today,x", "buy,no,y"], "text"),
+    "lists": ("text,genres", ["a film,['Drama']", "a play,['Drama']"], "text"),
+    "words in brackets": ("text,mark", ["a film,[good]", "a play,[bad]"], "text"),
     "texts of events": ("event,label", ["a talk in town,x", "music,y"], "text"),
 }
 JSON = {
@@ -409,6 +411,8 @@ JSON = {
     '{"values": [[1, 2], [3, 4]], "label": "a"}': "series",
     '{"events": ["login", "buy"], "label": "a"}': "sequence",
     '{"title": "a film", "tags": ["good", "long"]}': "text",
+    '{"text": "a film", "tokens": ["a", "film"], "label": "x"}': "text",
+    '{"text": "a film", "values": [1, 2], "label": "x"}': "text",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from representer.data.series import IDS
 from representer.data.tables import Grid, read_grid
 from representer.data.tables.columns import (
     LABEL_NAMES,
+    TEXT_NAMES,
     ambiguous,
     data_columns,
     hold_numbers,
@@ -123,15 +124,20 @@ def read_sequence_file(
 def are_sequences(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
     """Return True if the first rows of a table hold sequences, by their content and its names.
 
-    One column is of letters; or one that is called ``event`` or the like has lists or, where no
-    cell is a text of three words, names.
+    One column is of letters; or one that is called ``event`` or the like has lists or names, where
+    no cell is a text of three words and no column is called a text.
     """
     cells = dict(zip(map(plain, columns), zip(*rows, strict=True), strict=True))
     lists = [cell for name in _NAMES for cell in cells.get(name, ()) if isinstance(cell, list)]
-    if lists or any(is_of_letters(column, name) for name, column in cells.items()):
+    has_texts = bool(TEXT_NAMES & cells.keys())
+    if lists and not has_texts:
+        return True
+    if any(is_of_letters(column, name) for name, column in cells.items()):
         return True
     events = [cells[name] for name in _EVENTS & cells.keys()]
-    has_texts = any(len(text_of(cell).split()) > 2 for row in rows for cell in row)
+    has_texts |= any(
+        len(text_of(cell).split()) > 2 for row in rows for cell in row if not isinstance(cell, list)
+    )
     has_spaces = any(" " in text_of(cell).strip() for column in events for cell in column)
     return not (has_texts or has_spaces) and any(not hold_numbers(column) for column in events)
 

@@ -116,18 +116,20 @@ def are_series(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool
 
     Their cells are lists of numbers in a column such as ``series``; or all columns are numbers but
     for labels, with the time of each step and the repeated name of its series; or 8 columns of
-    numbers or more have one name, numbered, or numbers as names.
+    numbers or more have one name, numbered, or numbers as names. No column is called a text.
     """
     names = [plain(name) for name in columns]
     cells = dict(zip(names, zip(*rows, strict=True), strict=True))
     lists = [cell for name in _LISTS for cell in cells.get(name, ()) if isinstance(cell, list)]
+    if TEXT_NAMES & cells.keys():
+        return False
     if any(isinstance(cell[0], int | float | list) for cell in lists if cell):
         return True
     times, of_series = {name for name in names if _TIME.fullmatch(name)}, IDS & cells.keys()
     apart = times | of_series | LABEL_NAMES | OTHER_NAMES
     values = [name for name in names if name not in apart and hold_numbers(cells[name])]
     others = cells.keys() - apart - {*values}
-    if not values or others & TEXT_NAMES:
+    if not values:
         return False
     ids = [{*map(text_of, cells[name])} for name in of_series]
     if times and any(len(distinct) < len(rows) for distinct in ids):  # of several steps

@@ -43,11 +43,11 @@ from representer.errors import ArgumentError, DataError, MissingExtraError
 # Selection of the columns of molecules and values, by name or by their content.
 
 _SAMPLE, _LONG = 30, 4  # cells, characters
-_SMILES = re.compile(
-    r"(?:\[[^][]+\]|Br|Cl|[BCNOPSFIbcnops])(?:\[[^][]+\]|Br|Cl|[BCNOPSFIbcnops]|[-=#$:/\\.()%\d])*"
-    r"(?<![-=#$:/\\.(%])"
+_BRACKETS = re.compile(  # isotope, element, chirality, hydrogens, charge, class
+    r"\[\d*(?:[A-Z][a-z]?|[bcnops]|as|se|te|\*)(?:@+(?:[A-Z]{2}\d+)?)?(?:H\d*)?[-+]*\d*(?::\d+)?\]"
 )
-_BRACKETS = re.compile(r"\[[^][]+\]")
+_ATOM = rf"(?:{_BRACKETS.pattern}|Br|Cl|[BCNOPSFIbcnops])"
+_SMILES = re.compile(rf"{_ATOM}(?:{_ATOM}|[-=#$:/\\.()%\d])*(?<![-=#$:/\\.(%])")
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
 
 
