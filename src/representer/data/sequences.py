@@ -262,8 +262,8 @@ def _of_table(
     others = [index for index in columns if index not in (of_id, cells)]
     if needs_label and labels is None and is_row_each and others:
         others = likely_labels(grid, [i for i in others if not is_other(grid, i)] or others)
-        rows = grid.rows[:ROWS]
-        others = [i for i in others if not is_of_letters(row[i] for row in rows)] or others
+        first = grid.rows[:ROWS]
+        others = [i for i in others if not is_of_letters(row[i] for row in first)] or others
         if len(others) > 1:
             raise ambiguous(grid, others, "label", source, "several columns could be it")
         labels = others[0]

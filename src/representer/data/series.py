@@ -234,9 +234,9 @@ def _of_table(
     wanted: Sequence[str], *, needs_label: bool,
 ) -> SeriesFile:  # fmt: skip
     columns, source = data_columns(grid), str(path)
-    role = partial(role_of, grid, columns, source)
-
-    labels = label_role(grid, columns, source, label, is_needed=needs_label)
+    free = [i for i in columns if grid.columns[i] not in wanted]  # a channel may be called y
+    role = partial(role_of, grid, free, source)
+    labels = label_role(grid, free, source, label, is_needed=needs_label)
     lists = role(None, "series", _LISTS)
     if lists is not None and any(isinstance(row[lists], list) for row in grid.rows):
         return _of_lists(path, grid, lists, labels)
@@ -288,7 +288,8 @@ def _of_steps(
     """Read a table with a row for each step; the rows of a series need not stand together."""
     rest = [i for i in data_columns(grid) if i not in (ids, labels)]
     if time is None:
-        time = next((i for i in rest if _TIME.fullmatch(plain(grid.columns[i]))), None)
+        times = (i for i in rest if _TIME.fullmatch(plain(grid.columns[i])))
+        time = next((i for i in times if grid.columns[i] not in wanted), None)
     channels = [i for i in rest if i != time]
     if not channels:
         raise DataError("the table has no column of values", file=path)

@@ -85,6 +85,16 @@ def test_channels_are_found_by_their_names_and_others_are_not_read(tmp_path):
         read_series_file(tmp_path / "a.npz", channels=["x", "z"], require_labels=False)
 
 
+def test_a_channel_of_training_is_neither_a_label_nor_a_time(tmp_path):
+    wanted = read_series_file(written(tmp_path, "a.csv", LONG)).channels
+    unlabeled = written(tmp_path, "b.csv", "time,x,y,id\n1,3,5,a\n0,2,4,a\n")
+    file = read_series_file(unlabeled, channels=wanted, require_labels=False)
+    np.testing.assert_array_equal(file.series, [[[2, 3], [4, 5]]])
+    text = "id,t,time,load,label\na,5,1,7,x\na,4,0,6,x\n"
+    heated = read_series_file(written(tmp_path, "c.csv", text), channels=["t", "load"])
+    np.testing.assert_array_equal(heated.series, [[[4, 5], [6, 7]]])
+
+
 TIMES = {
     "numbers": ["9", "10", "1.1e1"],
     "times of a day": ["9:00", "10:00:01", "10:00:01.5"],

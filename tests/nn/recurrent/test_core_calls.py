@@ -132,6 +132,25 @@ def test_a_batch_of_cotangents(name: str):
         )
 
 
+class _Constant(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> None:
+        return None
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("time", [3, 40])
+def test_a_function_without_a_gradient_may_follow(time: int, create_graph: bool):
+    layer, x, _ = ready("RKM-LSTM", time=time)
+    loss = _Constant.apply(layer(x)[0]).sum()  # type: ignore[union-attr]
+    options: Any = {"create_graph": create_graph, "materialize_grads": True}
+    assert not torch.autograd.grad(loss, [x, *layer.parameters()], **options)[0].any()
+
+
 def test_an_input_that_escaped_from_a_transform_is_read():
     layer, x, _ = ready("RKM-LSTM")
     escaped: list[Tensor] = []

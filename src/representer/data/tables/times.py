@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from representer.checks import is_missing
 from representer.data.tables.columns import Grid, number_of, text_of
 from representer.errors import DataError
 
@@ -36,8 +37,8 @@ def sorted_by_time(rows: Sequence[int], grid: Grid, column: int, source: str) ->
 
 
 def _moment(text: str) -> float | None:
-    """Return a time as a number, infinity for an empty cell, None for another text."""
-    if not text:
+    """Return a time as a number, infinity for a missing one, None for another text."""
+    if is_missing(text):
         return math.inf
     if (number := number_of(text)) is not None:
         return number

@@ -196,6 +196,8 @@ class _Call(torch.autograd.Function):
         (h0, c0), kept = (saved[1:3], rest) if ctx.is_whole else (rest[:2], rest[2:])
         plan = ctx.steps, ctx.directions, ctx.fields
         are_readable = [_is_readable(g, ctx.backend) for g in grad if g is not None]
+        if not are_readable:  # a function after the layer has no gradient
+            return (None,) * (1 + end)
         if torch.is_grad_enabled() or False in are_readable:
             return (None, *_by_operators(*plan, inputs, h0, c0, needs, grad))
         if ctx.keep == FEW:
