@@ -358,8 +358,9 @@ def test_columns_of_features_are_found_by_the_names_of_training(tmp_path):
     assert first.columns == {"nodes": ["x", "y"], "edges": ["w"]}
     nodes = "graph,node,y,note,x\ng1,a,0.5,q,0\ng1,b,1e3,q,1\n7,0,-1,q,2\n7,1,.5,q,3\n"
     folder = write_tables(tmp_path, nodes=nodes, edges=edges)
-    second = read_graph_tables(folder, columns=first.columns, features="attributes")
-    assert [plain(graph) for graph in second.graphs] == [plain(graph) for graph in first.graphs]
+    for features in ("attributes", "auto"):  # whatever other columns there are
+        second = read_graph_tables(folder, columns=first.columns, features=features)
+        assert [plain(graph) for graph in second.graphs] == [plain(graph) for graph in first.graphs]
     assert "numbers 'x', 'y', unused, see --features, 'note'" in second.notes[0]
     message = "there is no column 'z', which .* The columns are 'y', 'note', 'x'; name them as"
     with pytest.raises(DataError, match=message):

@@ -116,6 +116,11 @@ def test_a_compact_state_is_loaded_into_a_layer_of_more_centers():
     torch.testing.assert_close(other(x), compact(x), rtol=0, atol=0)
     other(x).sum().backward()
     optimizer.step()
+    before = make(2, 40, init="tanh")
+    with pytest.raises(RuntimeError, match="size mismatch"):  # and nothing is lost
+        before.load_state_dict(compact.state_dict())
+    assert before.num_centers == 40
+    assert before.coefficients.any()
 
 
 def test_random_and_zeros_match_the_authors_code():

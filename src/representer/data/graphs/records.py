@@ -443,8 +443,9 @@ class FeatureTable:
         labels = sorted({*free} - {*numbers})
         if not self.features:
             return [], [], []
-        is_labeled = self.features == "labels" or (self.features == "auto" and bool(labels))
-        used = labels if is_labeled else numbers
+        used = labels if self.features == "labels" else numbers
+        if self.features == "auto":
+            used = labels or numbers
         if self.wanted:
             places = {self.grid.columns[i]: i for i in free}
             if absent := [name for name in self.wanted if name not in places]:
@@ -453,6 +454,9 @@ class FeatureTable:
                 raise DataError(problem, file=self.path, fix=fix)
             used = [places[name] for name in self.wanted]
         unused = [i for i in free if i not in used]
+        is_labeled = self.features == "labels"
+        if self.features == "auto":
+            is_labeled = not {*used}.isdisjoint(labels)
         return (used, [], unused) if is_labeled else ([], used, unused)
 
     @property

@@ -516,8 +516,8 @@ class KernelActivation(SuggestsArguments, nn.Module):
     ) -> None:
         """Load a state of any number of centers, as `compact` may have changed it."""
         saved = state_dict.get(prefix + "centers")
-        if isinstance(saved, Tensor) and saved.dim() == 2 and saved.shape[1] != self.num_centers:
-            shape = self.num_features, saved.shape[1]
+        shape = tuple(getattr(saved, "shape", ()))
+        if len(shape) == 2 and shape[0] == self.num_features and shape[1] != self.num_centers:
             self._set(self.centers.new_zeros(shape), self.coefficients.new_zeros(shape))
             self._restart()
         super()._load_from_state_dict(state_dict, prefix, *rest, **options)
