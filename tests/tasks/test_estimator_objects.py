@@ -76,6 +76,18 @@ def test_messages_about_a_row_name_the_file_and_the_line():
         raise DataError("X[1], no X[7]")
 
 
+def test_messages_about_a_row_of_several_files_name_the_row():
+    several = replace(objects(("a",), ("b",)).subset([1]), has_lines=False)
+    with pytest.raises(DataError, match=r"^f\.csv: row 2 has tokens\."), several.named():
+        raise DataError("X[0] has tokens")
+
+
+def test_a_copy_without_a_label_contradicts_nothing():
+    main = replace(objects(("a",), ("b",), ("",)), digests=np.array([1, 1, 1]))
+    contradictions = equal_objects({"all": main}, "texts", has_classes=True)["contradictions"]
+    assert contradictions.startswith("2 texts have equals with another label")
+
+
 def test_one_named_target_is_a_single_column_without_unknown_values():
     assert encode_labels(objects(("1",), ("2.5",)), []).tolist() == [1, 2.5]
     assert encode_labels(objects(("x",), ("y",)), [["x", "y"]]).dtype == np.int64

@@ -53,7 +53,6 @@ from representer.tasks.objects import (
     are_fractions,
     divided,
     equal_objects,
-    naming,
     with_calibration,
 )
 from representer.tasks.results import (
@@ -383,11 +382,11 @@ class EstimatorTask(EstimatorUse):
             data = replace(data, groups_of=named)
         if is_regression:
             data = replace(data, target=estimator.find_target(data.values["train"]))
-        with naming(train.source, train.lines):
+        with train.named():
             inputs = estimator.learn_inputs(train.objects, config.seed)
         encoded = {}
         for name, objects in data.parts.items():
-            with naming(objects.source, objects.lines):
+            with objects.named():
                 encoded[name] = inputs.encode(objects.objects)
         resources = data.resources | self.resources(config, inputs)
         data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
@@ -470,7 +469,7 @@ class EstimatorTask(EstimatorUse):
     def predicted(self, estimator: Any, data: Data) -> Sequence[Predictions]:
         """Return the predictions for the test objects, of each target."""
         test = data.parts["test"]
-        with naming(test.source, test.lines):
+        with test.named():
             return estimator.predictions(test.objects)
 
     def check_network(self, config: Any, data: Data) -> None:

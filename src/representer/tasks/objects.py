@@ -10,7 +10,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -119,6 +119,11 @@ class Objects:
     def place(self) -> str:
         """The unit of these numbers: line or row."""
         return unit_of(self.source) if self.is_numbered_by_line else "row"
+
+    def named(self) -> AbstractContextManager[None]:
+        """Name the file, and lines or rows of it, in messages about the objects; see `naming`."""
+        unit = "" if self.has_lines else "row"
+        return naming(self.source, self.rows if unit else self.lines, unit)
 
     def subset(self, positions: Sequence[int]) -> Objects:
         """Return the objects at these positions."""
@@ -239,9 +244,8 @@ def none_usable(
     count: int, dropped: LeftOut, noun: str, source: str, column: str | None, fix: str = ""
 ) -> DataError:
     """Return the error of objects of which none can be used."""
-    problem = (
-        f"none of the {count} {plural(noun)} can be used ({', '.join(sorted(dropped.counts))})"
-    )
+    reasons = ", ".join(sorted(dropped.counts))
+    problem = f"none of the {count} {plural(noun)} can be used ({reasons})"
     return DataError(problem, file=source, column=column, fix=fix)
 
 
@@ -569,15 +573,16 @@ def equal_objects(
 
 def _contradictory(main: Objects) -> list[int]:
     """Return the positions of the objects of which equal ones have another label."""
-    _, copies, counts = np.unique(main.digests, return_inverse=True, return_counts=True)
-    repeated, result = np.flatnonzero(counts[copies] > 1).tolist(), set[int]()
+    _, copies = np.unique(main.digests, return_inverse=True)
+    are_different = np.zeros(len(main), bool)
     for _, labels in main.columns:
-        different: dict[int, set[str]] = {}
-        for row in repeated:
-            if label := labels[row]:
-                different.setdefault(int(copies[row]), set()).add(label)
-        result |= {row for row in repeated if len(different.get(int(copies[row]), ())) > 1}
-    return sorted(result)
+        codes: dict[str | None, int] = {}
+        numbers = np.array([codes.setdefault(label or None, len(codes)) for label in labels])
+        is_labeled = numbers != codes.get(None, -1)
+        pairs = np.unique((copies * len(codes) + numbers)[is_labeled])  # of object and label
+        counts = np.bincount(pairs // len(codes), minlength=len(main))
+        are_different |= is_labeled & (counts[copies] > 1)
+    return np.flatnonzero(are_different).tolist()
 
 
 def with_calibration(data: Data, level: float, seed: int, groups: Any = None) -> Data:
@@ -631,25 +636,23 @@ def _positions(
 
 
 @contextmanager
-def naming(file: str, lines: Sequence[int] = ()) -> Iterator[None]:
+def naming(file: str, lines: Sequence[int] = (), unit: str = "") -> Iterator[None]:
     """Add the file to messages about its content, and the lines of the rows that they name."""
 
-    def in_lines(message: object) -> str:
-        def line(found: re.Match[str]) -> str:
-            row = int(found[1])
-            return f"{unit_of(file)} {lines[row]}" if row < len(lines) else found[0]
-
-        return _ROW.sub(line, str(message))
+    def line(found: re.Match[str]) -> str:
+        row = int(found[1])
+        return f"{unit or unit_of(file)} {lines[row]}" if row < len(lines) else found[0]
 
     raised: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as raised:
             yield
     except DataError as error:
-        raise DataError(in_lines(error), file=file) from None
+        raise DataError(_ROW.sub(line, str(error)), file=file) from None
     finally:
         for each in raised:
-            warnings.warn(f"{file}: {in_lines(each.message)}", each.category, stacklevel=3)
+            text = f"{file}: {_ROW.sub(line, str(each.message))}"
+            warnings.warn(text, each.category, stacklevel=3)
 
 
 # Objects by the columns beside them, to choose some of a pool.

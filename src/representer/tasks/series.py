@@ -133,7 +133,7 @@ class SeriesTask(EstimatorTask):
         """Read series as the estimators take them; see `read_series_file`."""
         result = read_series_file(path, require_labels=require_labels, **options)
         has_lines = Path(path).suffix != ".npz"
-        with naming(str(path), result.lines):
+        with naming(str(path), result.lines, "" if has_lines else "row"):
             series = read_series(result.series)
         reading = {"channels": [*result.channels]} if result.channels else {}
         return Objects.of_file(path, series, result, has_lines=has_lines, reading=reading)

@@ -43,7 +43,6 @@ from representer.tasks.objects import (
     Objects,
     allowed_by,
     encode_labels,
-    naming,
     none_usable,
     numbers_in,
     shown_cell,
@@ -391,7 +390,7 @@ class EstimatorUse(ABC):
 
     def _checked(self, run: str | Path, estimator: Any, objects: Objects) -> list[Predictions]:
         """Return predictions; messages name the source of the objects, or the run."""
-        with naming(objects.source, objects.lines):
+        with objects.named():
             try:
                 return self._predictions(run, estimator, objects.objects)
             except DataError as error:
