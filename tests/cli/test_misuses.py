@@ -399,6 +399,16 @@ TABLES = {
         "series",
     ),
     "archive": ("1,-0.1,0.2,-0.3,0.4,-0.1,0.6,0.7,1e-3", ["2,1,2,3,4,-5,6,7,8"], "series"),
+    "answers and a remark": (
+        ",".join([*(f"q{k}" for k in range(9)), "remark"]),
+        ["1,2,3,4,5,1,2,3,4,it was good", "1,2,3,4,5,1,2,3,4,it was too long"],
+        "text",
+    ),
+    "columns, classes of words": (
+        ",".join([*(f"v{k}" for k in range(9)), "state"]),
+        4 * ["1,2,3,4,5,1,2,3,4,going up stairs"],
+        "series",
+    ),
     "features": ("age,income,label", ["20,1000,a", "30,2000,b"], "text"),
     "events": ("customer,when,event,churn", ["a,1,login,no", "a,2,buy,no"], "sequence"),
     "notes of events": ("event,notes,label", ["login,he was slow today,x", "buy,no,y"], "text"),

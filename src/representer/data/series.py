@@ -116,7 +116,8 @@ def are_series(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool
 
     Their cells are lists of numbers in a column such as ``series``; or all columns are numbers but
     for labels, with the time of each step and the repeated name of its series; or 8 columns of
-    numbers or more have one name, numbered, or numbers as names. No column is called a text.
+    numbers or more have one name, numbered, or numbers as names. No column is called a text or has
+    different cells of three words or more.
     """
     names = [plain(name) for name in columns]
     cells = dict(zip(names, zip(*rows, strict=True), strict=True))
@@ -129,7 +130,9 @@ def are_series(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool
     apart = times | of_series | LABEL_NAMES | OTHER_NAMES
     values = [name for name in names if name not in apart and hold_numbers(cells[name])]
     others = cells.keys() - apart - {*values}
-    if not values:
+    texts = [{text for cell in cells[name] if len((text := text_of(cell)).split()) > 2}
+             for name in others]  # fmt: skip
+    if not values or any(2 * len(distinct) > len(rows) for distinct in texts):
         return False
     ids = [{*map(text_of, cells[name])} for name in of_series]
     if times and any(len(distinct) < len(rows) for distinct in ids):  # of several steps
