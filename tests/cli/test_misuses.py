@@ -341,6 +341,14 @@ def test_drift_takes_its_own_options_and_no_running_text(tmp_path):
     assert with_task("drift", [*words, "--splits", "3"])[0] == "text"  # refused by its parser
 
 
+def test_drift_does_not_take_series_for_texts(run, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join(["id,time,value,label", *WALK, ""]))
+    message = "seems to be series, which drift does not have. Name another one of text, molecule,"
+    assert message in run("drift", path, path).error
+    assert with_task("drift", [str(path), str(path), "--smiles", "id"])[0] == "molecule"
+
+
 def test_json_that_is_nested_too_deeply_is_left_to_its_reader(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("[" * 100_000)

@@ -242,6 +242,11 @@ def with_task(command: str, words: Sequence[str]) -> list[str]:
         )
     data = [word for word in words if word[:1] != "-" and Path(word).exists()]
     task = task_of_data(Path((data or words)[0]))
+    if task not in (*options, "language") and len(fitting) > 1:  # lines may be texts
+        raise UsageError(
+            f"the task of {(data or words)[0]} seems to be {task}, which {command} does not have. "
+            f"Name another one of {', '.join(options)}: representer {command} {fitting[0]} ..."
+        )
     return [task if task in fitting else fitting[0], *words]
 
 
