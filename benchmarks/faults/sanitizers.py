@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from faults import Case, Suite, Unavailable, patience, temporary_folder
 from ops.divided_samples import divided_samples
@@ -34,6 +35,7 @@ from ops.samples import Sample
 from ops.trials import arguments, few_samples, gradients, make, several
 from representer import nn
 from representer.kernels import ConvolutionKernel, TextKernel
+from representer.nn.recurrent import core_calls
 from representer.ops import OPS, core, features
 from representer.ops.op import Op
 from representer.ops.string_gram import string_gram
@@ -79,8 +81,8 @@ class Recorder:
         self, operation: str, dtype: torch.dtype, run: Callable[..., int], reference: Any
     ) -> int:
         frame: Any = sys._getframe(3)  # of the caller of `core.call`
-        if frame.f_globals["__name__"] == features.__name__:  # arrays of NumPy, not tensors
-            self._note(frame.f_locals.values())
+        if frame.f_globals["__name__"] in (features.__name__, core_calls.__name__):
+            self._note(frame.f_locals.values())  # arrays of NumPy and structs, not tensors
         places: dict[int, int] = {}
         pointers, holders = [], [(-1, reference._obj)]
         for number, holder in holders:
@@ -92,10 +94,11 @@ class Recorder:
                         holders.append((places[address], self._holders[address]))
                 index = places[address] if address else -1
                 pointers.append(struct.pack("<qqq", number, offset, index))
-        before = [ctypes.string_at(a, self._sizes.get(a, 0)) for a in places]
+        sizes = self._sizes_of(places)
+        before = [ctypes.string_at(a, size) for a, size in sizes.items()]
         written = bytes(reference._obj)
         status = run(reference)
-        after = [ctypes.string_at(a, self._sizes.get(a, 0)) for a in places]
+        after = [ctypes.string_at(a, size) for a, size in sizes.items()]
         self._sizes.clear()
         self._holders.clear()
         name = f"{operation}_{core._SUFFIX[dtype]}".encode()
@@ -105,12 +108,27 @@ class Recorder:
         self.calls.append((operation, b"".join([head, written, *pointers, *arrays])))
         return status
 
+    def _sizes_of(self, addresses: Iterable[int]) -> dict[int, int]:
+        """Return the bytes of the array at each address, 0 if no tensor is there.
+
+        An address inside of a tensor, such as that of a layer's state or of a part of what a
+        gradient reads, is where an array begins, and where the one before it ends.
+        """
+        ends = {a: a + size for a, size in self._sizes.items()}
+        result, inner = {}, [address for address in addresses if address not in ends]
+        for address in addresses:
+            around = (end for start, end in ends.items() if start <= address < end)
+            end = ends.get(address) or min(around, default=address)
+            end = min((a for a in inner if address < a < end), default=end)
+            result[address] = end - address
+        return result
+
     def _note(self, values: Iterable[Any]) -> None:
-        """Note the arrays among some values, and in lists and tuples of them."""
+        """Note the arrays and structs among some values, and in lists and tuples of them."""
         for value in values:
             if isinstance(value, list | tuple):
                 self._note(value)
-            elif isinstance(value, np.ndarray | ctypes.Array):
+            elif isinstance(value, np.ndarray | ctypes.Array | ctypes.Structure):
                 is_array = isinstance(value, np.ndarray)
                 address = value.ctypes.data if is_array else ctypes.addressof(value)
                 self._sizes[address] = value.nbytes if is_array else ctypes.sizeof(value)
@@ -155,7 +173,8 @@ SETS = ("portable", "avx2", "avx512")
 REPORTED = 66  # status of a program about which a tool reported something
 DEADLINE = 300  # seconds of one program
 GROUPS = (
-    "scan", "rkm_forward", "rkm_backward", "string_forward", "string_backward", "string_gram",
+    "scan", "rkm_forward", "rkm_backward", "rkm_few", "string_forward", "string_backward",
+    "string_few", "string_gram",
     "kbrn", "activation", "separable", "walk", "rounds", "adam_rows", "product", "transposed",
     "text_features", "filter_counts", "sparse_gram",
 )  # fmt: skip
@@ -297,6 +316,7 @@ def every_call() -> None:
                 several(op.function(**arguments(op, sample, tensors), backend="cpp")), tensors
             )
         of_rows(dtype)
+        of_few_rows(dtype)
         of_grams(dtype)
         of_features(dtype)
         core.transpose(torch.randn(130, 1 + core.SMALL // 130, dtype=dtype))
@@ -305,6 +325,17 @@ def every_call() -> None:
             state = None
             for x in torch.randn(3, 2, 5):
                 _, state = layer.step(x, state)
+
+
+def of_few_rows(dtype: torch.dtype) -> None:
+    """Call the gradients of few rows: of a step and of sequences, of one object and of several."""
+    decays: tuple[float | str, ...] = (0.5, "learned", "input", "state")
+    strings = [nn.StringKernelRNN(19, 19, order=2, decay=decay, highway=True) for decay in decays]
+    for layer in (*(kind(19, 19) for kind in nn.TABLE1.values()), *strings):
+        for time, batch in ((1, 1), (3, 1), (4, 2), (5, 6)):
+            x = torch.randn(time, batch, 19, dtype=dtype, requires_grad=True)
+            leaves = [leaf for leaf in tree_leaves(layer.to(dtype)(x)) if leaf.requires_grad]
+            torch.autograd.backward(leaves, [torch.randn_like(leaf) for leaf in leaves])
 
 
 def of_rows(dtype: torch.dtype) -> None:
