@@ -36,6 +36,17 @@ def test_initial_functions_with_a_corner_at_0_are_exact(green, init, function):
     torch.testing.assert_close(activation(x), function(x), rtol=0, atol=1e-8)
 
 
+class _Scaled:
+    __hash__ = None  # type: ignore[assignment]  # as of a dataclass
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+
+def test_an_initial_function_needs_no_hash():
+    assert change(make(1, 20, init=_Scaled()), lambda x: 2 * x) < 1e-6
+
+
 @pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
 def test_the_error_of_a_smooth_initial_function_decreases_with_more_centers(green):
     gaps = [change(make(1, k, green, init="tanh", linear_term=True), torch.tanh) for k in (10, 40)]

@@ -31,7 +31,7 @@ INITIAL: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """Initial functions by name; ``"random"`` and ``"zeros"`` are not fitted."""
 
-WITHOUT_LINE = {("abs", "tanh"), ("cubic", "tanh"), ("relu", "relu")}
+WITHOUT_LINE = ("abs", "tanh"), ("cubic", "tanh"), ("relu", "relu")
 """Green and initial functions: sums of the first follow the second without a line, at all inputs.
 
 Without a line, sums of |u| have opposite slopes at both ends, and those of max(0, u) are 0 at one.
@@ -122,16 +122,16 @@ def solved(design: Tensor, targets: Tensor, count: int, green: str | Green) -> T
     solution is ``(F, columns, J)``. With "abs", "relu" and "cubic", it does not depend on the unit
     of the inputs.
     """
+    ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE
     scale = torch.linalg.vector_norm(design, dim=1, keepdim=True)
     scale[..., :count] = scale[..., :count].amax(-1, keepdim=True)
-    scale = torch.where((scale > 0) & (green in RIDGES), scale, 1.0)
+    scale = torch.where((scale > 0) & (ridge != RIDGE), scale, 1.0)
     design = design / scale
     normal = design.mT @ design
     largest = torch.linalg.matrix_norm(normal, ord=2)[:, None, None]
     largest = torch.where(largest > 0, largest, 1.0)
     eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
     eye[count:] = 0  # no penalty on the line
-    ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE
     return torch.linalg.solve(normal + ridge * largest * eye, design.mT @ targets) / scale.mT
 
 
@@ -309,7 +309,7 @@ class KernelActivation(SuggestsArguments, nn.Module):
         self.coefficients = nn.Parameter(torch.empty(shape, **options))
         self.line: nn.Parameter | None = None
         if linear_term is None:
-            is_fitted = init not in ("random", "zeros") and green in RIDGES
+            is_fitted = init not in ("random", "zeros") and green in [*RIDGES]
             linear_term = is_fitted and (green, init) not in WITHOUT_LINE
         if linear_term:
             self.line = nn.Parameter(torch.empty(num_features, 2, **options))
