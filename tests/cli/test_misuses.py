@@ -485,7 +485,7 @@ CODES = ["CAT", "GAG", "TTA", "ATG"]
         ("word", NOUNS, "text"), ("sequence", NOUNS, "text"), ("group", ["MALE", "FEMALE"], "text"),
         ("word", [noun.lower() for noun in NOUNS], "text"), ("dna", ["A", "B"], "text"),
         ("protein", ["insulin", "actin", "keratin"], "text"), ("ligand", ["", ""], "text"),
-        ("status", ["SHIPPED", "PENDING", "CANCELLED", "RETURNED", "ARRIVED"], "text"),
+        ("status", ["SHIPPED", "PENDING", "CANCELED", "RETURNED", "ARRIVED"], "text"),
     ],
 )  # fmt: skip
 def test_short_letters_are_sequences_by_their_number_or_their_column(name, cells, task, tmp_path):
