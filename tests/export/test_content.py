@@ -160,6 +160,7 @@ PARAMETERS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.* sequences have nothing that training had")
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_program_predicts_what_the_run_does(name: str, tmp_path: Path):
     build, objects = CASES[name]

@@ -132,7 +132,12 @@ def solved(design: Tensor, targets: Tensor, count: int, green: str | Green) -> T
     largest = torch.where(largest > 0, largest, 1.0)
     eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
     eye[count:] = 0  # no penalty on the line
-    return torch.linalg.solve(normal + ridge * largest * eye, design.mT @ targets) / scale.mT
+    # The penalty as rows of its own: normal equations would square the condition number, and the
+    # sum of errors of nearly collinear columns is a slope beyond the range.
+    rows = torch.cat((design, (ridge * largest).sqrt() * eye), dim=1)
+    wanted = targets.expand(len(design), *targets.shape[-2:])
+    wanted = torch.nn.functional.pad(wanted, (0, 0, 0, len(eye)))
+    return torch.linalg.lstsq(rows, wanted, driver="gels").solution / scale.mT
 
 
 # Piecewise-linear functions given by their corners, for export and plots.
