@@ -37,6 +37,7 @@ from representer.errors import DataError
 _OF_LETTERS = {"sequence", "sequences", "seq", "dna", "rna", "protein", "peptide", "peptides"}
 _EVENTS = {"events", "tokens", "event", "token"}
 _NAMES = _OF_LETTERS | _EVENTS
+_ANSWERS = {"yes", "no", "true", "false", "y", "n", ""}  # whether there was an event
 _BASES, _AMINO_ACIDS = {*"ACGTUNacgtun"}, {*"ACDEFGHIKLMNPQRSTVWY"}
 _CODES = _BASES | _AMINO_ACIDS | {*"BXZ*-"}
 _ORDER = re.compile(r"(time(stamp)?s?|t|step|order|position|rank|date(time)?)(_.*)?")
@@ -124,22 +125,22 @@ def read_sequence_file(
 def are_sequences(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
     """Return True if the first rows of a table hold sequences, by their content and its names.
 
-    One column is of letters; or one that is called ``event`` or the like has lists or names, where
-    no cell is a text of three words and no column is called a text.
+    One column is of letters, beside no column that is called a text unless its own name says so; or
+    one that is called ``event`` or the like has lists or names, where no cell is a text of three
+    words and no column is called a text.
     """
     cells = dict(zip(map(plain, columns), zip(*rows, strict=True), strict=True))
     lists = [cell for name in _NAMES for cell in cells.get(name, ()) if isinstance(cell, list)]
-    has_texts = bool(TEXT_NAMES & cells.keys())
-    if lists and not has_texts:
+    letters = {name for name, column in cells.items() if is_of_letters(column, name)}
+    has_texts = bool(TEXT_NAMES & cells.keys() - letters)
+    if _OF_LETTERS & letters or ((lists or letters) and not has_texts):
         return True
-    if any(is_of_letters(column, name) for name, column in cells.items()):
-        return True
-    events = [cells[name] for name in _EVENTS & cells.keys()]
-    has_texts |= any(
+    words = [text_of(cell).strip() for name in _EVENTS & cells.keys() for cell in cells[name]]
+    has_texts |= any(" " in text for text in words) or any(
         len(text_of(cell).split()) > 2 for row in rows for cell in row if not isinstance(cell, list)
     )
-    has_spaces = any(" " in text_of(cell).strip() for column in events for cell in column)
-    return not (has_texts or has_spaces) and any(not hold_numbers(column) for column in events)
+    are_names = any(words) and not hold_numbers(words) and not {*map(str.lower, words)} <= _ANSWERS
+    return are_names and not has_texts
 
 
 def is_of_letters(cells: Iterable[object], name: str = "") -> bool:
